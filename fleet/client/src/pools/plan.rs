@@ -320,7 +320,8 @@ impl Plan {
         self.claim.iter().filter_map(|number| self.servers.get(number.0 as usize))
     }
 
-    /// Servers that it uses and `before` did not are sent requests, whatever was known of them: who has left a pool and comes back was started anew.
+    /// Clears the failures of servers that this plan uses and `before` did not: a server that has left a pool and comes
+    /// back was started again.
     fn forget_failures(&self, before: &Plan) {
         for number in self.claim.iter().filter(|number| !before.claim.has(*number)) {
             let server = &self.servers[number.0 as usize];

@@ -1,7 +1,6 @@
 //! The counts that one worker has of one server. The worker writes them without a lock, and any thread reads the sum of
 //! all workers.
 
-use crate::counters::averaged;
 use guira_routing::Outcome;
 use guira_sync::counters::Counters;
 use std::sync::Arc;
@@ -65,6 +64,11 @@ pub(crate) struct Meter(Counters<{ FIRST_GAUGE + GAUGES }>);
 
 /// A new latency counts for one part in this many of the average, as in mcrouter.
 const WINDOW: f64 = 16.0;
+
+/// A moving average with a new value, which counts for one part in `window`.
+pub(crate) fn averaged(average: Option<f64>, value: f64, window: f64) -> f64 {
+    average.map_or(value, |average| (value + (window - 1.0) * average) / window)
+}
 
 impl Meter {
     #[inline(always)]

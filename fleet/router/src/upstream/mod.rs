@@ -20,7 +20,7 @@ pub(crate) use connections::Connections;
 pub(crate) use destination::{Destination, Expired};
 #[cfg(test)]
 pub(crate) use meter::State;
-pub(crate) use meter::{Counted, Meter, Meters, OUTCOMES, STATES, ServerCount};
+pub(crate) use meter::{Counted, Meter, Meters, OUTCOMES, STATES, ServerCount, averaged};
 pub(crate) use pipeline::{FailedRequest, Parsed};
 pub(crate) use servers::Servers;
 pub(crate) use undelivered::Undelivered;

@@ -1,4 +1,4 @@
-//! Sessions before listeners of this process, which know whether they were connected to.
+//! Sessions with servers in this process.
 
 use super::*;
 use crate::pools::core::{HEALTH, Reply, Ticket};
@@ -78,7 +78,7 @@ impl Bench {
     fn turn_until(&mut self, what: &str, is_so: impl Fn(&Link) -> bool) {
         for _ in 0..TURNS_MAX {
             self.session.turn(Duration::from_millis(100)).unwrap();
-            if is_so(&self.session.wires[0].link) {
+            if is_so(&self.session.peers[0].link) {
                 return;
             }
         }
@@ -94,7 +94,7 @@ impl Bench {
     /// It takes too long to connect to the server.
     fn give_up_connecting(&mut self) {
         self.session.flush();
-        assert!(self.session.wires[0].link.is_connecting());
+        assert!(self.session.peers[0].link.is_connecting());
         let then_ms = self.plan.now_ms() + PATIENCE.as_millis() as u64;
         self.session.core.set_time(wall_clock(), then_ms);
         self.session.expire();
@@ -163,7 +163,7 @@ fn a_server_whose_first_address_is_silent_is_reached_by_the_second() {
     assert_eq!(bench.reply(call).unwrap_err().kind(), &ErrorKind::Unreachable);
     assert!(bench.server().health.is_up());
     let call = bench.ask();
-    assert_eq!(bench.session.wires[0].link.address(), Some(&Address::Tcp(listener.local_addr().unwrap())));
+    assert_eq!(bench.session.peers[0].link.address(), Some(&Address::Tcp(listener.local_addr().unwrap())));
     // That is silent too: it is out until it is asked again.
     bench.give_up_connecting();
     assert_eq!(bench.reply(call).unwrap_err().kind(), &ErrorKind::Unreachable);
@@ -318,7 +318,7 @@ fn ever_new_servers_leave_no_more_than_two_configurations_have() {
     }
     let known = fleet.plan.servers().len();
     assert!(known <= 6, "{known} servers are known");
-    assert!(fleet.sessions.iter().all(|session| session.wires.len() <= known));
+    assert!(fleet.sessions.iter().all(|session| session.peers.len() <= known));
     assert!(fleet.next_request().is_none());
     assert_eq!(fleet.open.len(), 0, "the servers of the last configuration were asked nothing");
 }

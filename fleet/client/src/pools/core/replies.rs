@@ -1,59 +1,59 @@
-//! What servers say, and connections that end.
+//! Replies of servers, and connections that end.
 
 use super::datagrams::{Arrived, Lost, Next};
-use super::lane::Heard;
-use super::{Core, Fault, HEALTH, Link};
+use super::pipeline::Parsed;
+use super::{Connection, Core, Fault, HEALTH};
 use guira_routing::{Answer, Outcome};
 use guira_upstream::{Cleared, ProbeSchedule, Prober};
 
 /// What was made of some input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::pools) enum Understood {
-    /// So many bytes were dealt with, and the next reply has `wanted`, as far as is known.
-    Yes { taken: usize, wanted: usize },
-    /// The connection is of no use any more: it brings what makes no sense.
-    No,
-    /// Nothing that it may still bring is to be believed.
-    NoMore,
+pub(in crate::pools) enum Input {
+    /// This many bytes were processed, and the next reply has `wanted`, as far as is known.
+    Valid { taken: usize, wanted: usize },
+    /// Not all of it is a reply.
+    Invalid,
+    /// What may still arrive is not trusted.
+    Untrusted,
 }
 
 impl Core {
-    /// A server has said this over its connection, from what was not dealt with before on.
-    pub(in crate::pools) fn hear(&mut self, server: u32, input: &[u8]) -> Understood {
+    /// Processes the bytes of a connection, from the first that was not processed on.
+    pub(in crate::pools) fn receive(&mut self, server: u32, input: &[u8]) -> Input {
         let mut at = 0;
         loop {
             let it = &mut self.flow.servers[server as usize];
-            match it.lane.next(&input[at..]) {
-                Heard::Answer(origin, answer, taken) => {
+            match it.pipeline.next(&input[at..]) {
+                Parsed::Reply(origin, answer, taken) => {
                     it.record_success();
                     self.answer(server, origin, &answer);
                     at += taken;
                 }
-                Heard::Alive(taken) => {
+                Parsed::ProbeReply(taken) => {
                     it.record_success();
                     at += taken;
                 }
-                Heard::Late(taken) => {
+                Parsed::Late(taken) => {
                     self.flow.counts.late_answers.add(1);
                     at += taken;
                 }
-                Heard::Silence(wanted) => return Understood::Yes { taken: at, wanted },
-                Heard::Garbage => return Understood::No,
-                Heard::End => return Understood::NoMore,
+                Parsed::Incomplete(wanted) => return Input::Valid { taken: at, wanted },
+                Parsed::Invalid => return Input::Invalid,
+                Parsed::Untrusted => return Input::Untrusted,
             }
         }
     }
 
-    /// So many bytes were read from a server.
-    pub(in crate::pools) fn note_read(&mut self, server: u32, bytes: usize) {
+    /// Notes that this many bytes were read from a server.
+    pub(in crate::pools) fn note_received(&mut self, server: u32, bytes: usize) {
         let now_ms = self.flow.facts.now_ms;
-        self.flow.servers[server as usize].lane.note_work(bytes, now_ms);
+        self.flow.servers[server as usize].pipeline.note_burst(bytes, now_ms);
     }
 
-    /// A datagram has come from a server.
-    pub(in crate::pools) fn hear_datagram(&mut self, server: u32, datagram: &[u8]) {
+    /// Processes a datagram of a server.
+    pub(in crate::pools) fn receive_datagram(&mut self, server: u32, datagram: &[u8]) {
         let arrived = match self.flow.servers[server as usize].datagrams.take(datagram) {
-            Arrived::Whole(id, bytes) => self.hear_answer(server, id, &bytes),
+            Arrived::Whole(id, bytes) => self.receive_whole(server, id, &bytes),
             arrived => arrived,
         };
         if let Arrived::Lost(lost) = arrived {
@@ -63,12 +63,12 @@ impl Core {
         }
     }
 
-    /// Deals with a whole answer. Returns what is lost of it.
-    fn hear_answer(&mut self, server: u32, id: u16, answer: &[u8]) -> Arrived {
+    /// Processes the datagrams of a request, which have all arrived. Returns the keys without a reply.
+    fn receive_whole(&mut self, server: u32, id: u16, input: &[u8]) -> Arrived {
         let mut at = 0;
         loop {
             let it = &mut self.flow.servers[server as usize];
-            match it.datagrams.next(id, &answer[at..]) {
+            match it.datagrams.next(id, &input[at..]) {
                 Next::Answer(origin, answer, taken) => {
                     it.record_success();
                     self.answer(server, origin, &answer);
@@ -85,7 +85,7 @@ impl Core {
         }
     }
 
-    /// Answers to these keys do not come any more.
+    /// Fails keys whose replies were lost.
     pub(super) fn lose(&mut self, server: u32, lost: Lost) {
         self.flow.leaving.lost.push(lost.era);
         for origin in lost.keys {
@@ -93,7 +93,7 @@ impl Core {
         }
     }
 
-    /// Nothing can be sent to a server by UDP.
+    /// No datagrams can be sent to a server.
     pub(in crate::pools) fn close_datagrams(&mut self, server: u32) {
         for origin in self.flow.servers[server as usize].datagrams.fail() {
             self.flow.counts.unreachable.add(1);
@@ -101,35 +101,35 @@ impl Core {
         }
     }
 
-    /// A connection is closed. What the system says of it was noted before.
+    /// A connection is closed. The error of the operating system was noted before.
     pub(in crate::pools) fn close(&mut self, server: u32, fault: Fault) {
         let now_ms = self.flow.facts.now_ms;
         let it = &mut self.flow.servers[server as usize];
         match fault {
-            Fault::ConnectTimeout | Fault::AddressTimeout => it.known.note_timeout(it.connect_patience_ms()),
-            Fault::Nonsense => it.known.note_failure("the reply is invalid"),
-            Fault::Refused => it.known.note_failure("the server refused an earlier request"),
-            Fault::Unreachable | Fault::Busy | Fault::Gone | Fault::Unused => {}
+            Fault::ConnectTimeout | Fault::AddressTimeout => it.known.note_timeout(it.connect_timeout_ms()),
+            Fault::Invalid => it.known.note_failure("the reply is invalid"),
+            Fault::Untrusted => it.known.note_failure("the server refused an earlier request"),
+            Fault::Unreachable | Fault::Busy | Fault::Closed | Fault::Unused => {}
         }
         let (why, prober) = match fault {
             Fault::Unreachable => (Outcome::ConnectError, it.known.health.record_hard_failure(&HEALTH)),
             Fault::ConnectTimeout => (Outcome::ConnectTimeout, it.known.health.record_hard_failure(&HEALTH)),
             Fault::Busy => (Outcome::Busy, None),
             Fault::AddressTimeout => (Outcome::ConnectTimeout, None),
-            Fault::Gone | Fault::Refused | Fault::Unused => (Outcome::RemoteError, None),
-            Fault::Nonsense => (Outcome::RemoteError, it.known.health.record_soft_failure(&HEALTH)),
+            Fault::Closed | Fault::Untrusted | Fault::Unused => (Outcome::RemoteError, None),
+            Fault::Invalid => (Outcome::RemoteError, it.known.health.record_soft_failure(&HEALTH)),
         };
         it.begin_probes(prober, now_ms);
-        (it.link, it.sweeps) = (Link::Closed, 0);
-        let lost = it.lane.fail();
+        (it.connection, it.timeouts_in_a_row) = (Connection::Closed, 0);
+        let failed = it.pipeline.disconnect();
         let counts = &self.flow.counts;
-        counts.nonsense.add(usize::from(fault == Fault::Nonsense));
-        counts.unreachable.add(lost.len());
+        counts.nonsense.add(usize::from(fault == Fault::Invalid));
+        counts.unreachable.add(failed.len());
         if fault == Fault::Unused {
-            // Pools may name ever new servers, and this one's buffers would be kept for ever.
-            (it.lane, it.datagrams) = Default::default();
+            // Configurations may name ever new servers: the buffers of this one are freed.
+            (it.pipeline, it.datagrams) = Default::default();
         }
-        for origin in lost {
+        for origin in failed {
             self.answer(server, origin, &Answer::of(why));
         }
     }
@@ -138,7 +138,7 @@ impl Core {
 impl super::Upstream {
     /// The server has replied.
     fn record_success(&mut self) {
-        self.sweeps = 0;
+        self.timeouts_in_a_row = 0;
         if self.known.health.record_success() == Cleared::Failures {
             *self.known.probes() = None;
         }
