@@ -177,7 +177,8 @@ impl Flow {
         }
     }
 
-    /// Closes connections to servers that have left the configuration, once they have no requests in flight.
+    /// Closes connections to servers that have left the configuration, once they have no requests
+    /// in flight.
     pub(crate) fn retire_servers(&mut self, walks: &Walks<Ticket>, poll: &Poll) {
         if self.destinations.have_departures() {
             self.destinations.retire(|ago| walks.has_requests(ago), poll);
@@ -266,7 +267,8 @@ impl Flow {
         self.destinations[destination.0 as usize].refuse(why)
     }
 
-    /// A request has failed. A delete gets its reply after it was logged, or could not be, and other requests at once.
+    /// A request has failed. A delete gets its reply after it was logged, or could not be, and
+    /// other requests at once.
     fn fail_request(
         &mut self,
         number: u32,
@@ -369,8 +371,8 @@ impl Flow {
         if is_due && error.kind() != io::ErrorKind::WouldBlock {
             self.shortage_ms = Some(self.facts.now_ms);
             let server = self.destinations[number as usize].address().map(tracing::field::display);
-            // Operator: Raise the limit of open files, or `net.ipv4.ip_local_port_range`. The server is
-            // not marked as failed for it.
+            // Operator: Raise the limit of open files, or `net.ipv4.ip_local_port_range`. The
+            // server is not marked as failed for it.
             tracing::warn!(
                 server,
                 %error,

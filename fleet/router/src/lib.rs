@@ -52,7 +52,8 @@ mod waits;
 mod web;
 
 pub use cluster::{ClusterNode, ClusterNodeError};
-/// Checks the laws of replies for `input`: requests on its first line, and what a server replies. For tests.
+/// Checks the laws of replies for `input`: requests on its first line, and what a server replies.
+/// For tests.
 ///
 /// # Panics
 /// When a law does not hold.

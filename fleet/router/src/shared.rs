@@ -77,8 +77,9 @@ pub(crate) enum Origin {
     Saved,
 }
 
-/// When something was: in seconds since 1970, and for how long it is past, by a clock that nobody sets. Each is told as it is, since a
-/// difference of both, in whole seconds, would be another one from time to time.
+/// When something was: in seconds since 1970, and for how long it is past, by a clock that nobody
+/// sets. Each is told as it is, since a difference of both, in whole seconds, would be another one
+/// from time to time.
 #[derive(Clone, Debug)]
 pub(crate) struct Moment {
     pub(crate) unix: u64,
@@ -115,7 +116,8 @@ fn limit(most: u32) -> usize {
 }
 
 /// Clears the failures of servers that `plan` uses and `before` did not: a server that has left a
-/// pool and comes back was started again. A server that leaves keeps its health, since workers may still use `before`.
+/// pool and comes back was started again. A server that leaves keeps its health, since workers may
+/// still use `before`.
 fn forget_failures(before: &Plan, plan: &Plan) {
     let of = |server: &Server| Arc::as_ptr(&server.health);
     let used: HashSet<_> = before.in_use().into_iter().map(|(_, server)| of(server)).collect();
@@ -244,7 +246,8 @@ impl Shared {
         self.server_requests
     }
 
-    /// Bytes of replies of a worker that wait for others of the same request, beside what connections hold.
+    /// Bytes of replies of a worker that wait for others of the same request, beside what
+    /// connections hold.
     pub(crate) fn held_replies(&self) -> usize {
         self.held_replies
     }

@@ -1,4 +1,5 @@
-//! The addresses of a server, and to which of them a connection goes. A name may have several, and others later.
+//! The addresses of a server, and to which of them a connection goes. A name may have several, and
+//! others later.
 
 use guira_transport::{Address, Stream};
 use rustix::io::Errno;
@@ -31,8 +32,9 @@ impl Addresses {
     }
 }
 
-/// Whether an attempt to connect failed because this host lacks descriptors, ports or memory, or because a server at a
-/// UNIX socket has not accepted earlier connections yet. Such an error does not mean that the server is down.
+/// Whether an attempt to connect failed because this host lacks descriptors, ports or memory, or
+/// because a server at a UNIX socket has not accepted earlier connections yet. Such an error does
+/// not mean that the server is down.
 pub fn is_busy(error: &io::Error) -> bool {
     let lacking = [Errno::MFILE, Errno::NFILE, Errno::ADDRNOTAVAIL, Errno::NOBUFS, Errno::NOMEM];
     let has = |error: &Errno| lacking.contains(error);
@@ -65,11 +67,12 @@ impl Dialer {
         self.list.get(self.current)
     }
 
-    /// Begins to connect to the current address, or to the next one that does not fail at once. `service` is the value
-    /// of the service field in packets.
+    /// Begins to connect to the current address, or to the next one that does not fail at once.
+    /// `service` is the value of the service field in packets.
     ///
     /// # Errors
-    /// The error of the first address that failed; an error that [`is_busy`] only if all addresses failed so.
+    /// The error of the first address that failed; an error that [`is_busy`] only if all addresses
+    /// failed so.
     pub fn dial(&mut self, service: u8) -> io::Result<Stream> {
         if self.failed >= self.list.len() {
             self.failed = 0;
@@ -83,7 +86,8 @@ impl Dialer {
                 Ok(stream) => return Ok(stream),
                 Err(error) => error,
             };
-            // The next address may work, although this host lacks something or cannot use the current one.
+            // The next address may work, although this host lacks something or cannot use the
+            // current one.
             let known = first.filter(|known| !is_busy(known));
             let error = known.unwrap_or(error);
             if !self.fail() {
@@ -93,7 +97,8 @@ impl Dialer {
         }
     }
 
-    /// The current address cannot be connected to: selects the next one. True if that was not tried yet.
+    /// The current address cannot be connected to: selects the next one. True if that was not tried
+    /// yet.
     pub fn fail(&mut self) -> bool {
         self.failed += 1;
         self.current = (self.current + 1) % self.list.len().max(1);
@@ -188,7 +193,8 @@ mod tests {
             dialer.dial(0).unwrap_err();
             assert!(!dialer.has_untried(), "all have failed");
         }
-        // A server with a full backlog is busy: the next address is tried. The error is `WouldBlock` only if all are busy.
+        // A server with a full backlog is busy: the next address is tried. The error is
+        // `WouldBlock` only if all are busy.
         let full = std::env::temp_dir().join(format!("guira-dialer-{}", std::process::id()));
         let _ = std::fs::remove_file(&full);
         let listener_of_backlog = std::os::unix::net::UnixListener::bind(&full).unwrap();

@@ -1,8 +1,8 @@
 //! Whether a server is in service. All threads that send it requests share one word.
 //!
-//! After several timeouts in a row, or when no connection can be made, a server is *out of service* (mcrouter: TKO):
-//! its requests fail at once, and the thread that has detected the failure probes it. Any reply brings it back into
-//! service.
+//! After several timeouts in a row, or when no connection can be made, a server is *out of service*
+//! (mcrouter: TKO): its requests fail at once, and the thread that has detected the failure probes
+//! it. Any reply brings it back into service.
 
 use guira_sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
@@ -21,13 +21,14 @@ pub struct HealthOptions {
     pub inactive_after: Duration,
 }
 
-/// The health of a server in one word, so that a success and a failure at the same time are ordered, and a server out
-/// of service always has a failure that its next reply clears. The orderings are Relaxed: the word publishes no other
-/// memory, and a thread that reads an old value only sends one more request.
+/// The health of a server in one word, so that a success and a failure at the same time are
+/// ordered, and a server out of service always has a failure that its next reply clears. The
+/// orderings are Relaxed: the word publishes no other memory, and a thread that reads an old value
+/// only sends one more request.
 #[derive(Debug, Default)]
 pub struct Health {
-    /// The state in the lowest two bits. Above them, failures in a row: timeouts, invalid replies, and failed attempts
-    /// to connect.
+    /// The state in the lowest two bits. Above them, failures in a row: timeouts, invalid replies,
+    /// and failed attempts to connect.
     word: AtomicU32,
     /// How many servers are out of service for timeouts.
     soft_tkos: Arc<AtomicU32>,
@@ -82,7 +83,8 @@ impl Health {
         self.word.load(Ordering::Relaxed) & STATE == UP
     }
 
-    /// Records a timeout or an invalid reply. Returns who probes the server if it is out of service.
+    /// Records a timeout or an invalid reply. Returns who probes the server if it is out of
+    /// service.
     pub fn record_soft_failure(&self, options: &HealthOptions) -> Option<Prober> {
         let takes_out = |word: u32| {
             let is_enough =
@@ -92,7 +94,8 @@ impl Health {
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
             let is_first = takes_out(word) == Some(true);
-            // Above the limit the network is at fault rather than the servers: all requests would fail.
+            // Above the limit the network is at fault rather than the servers: all requests would
+            // fail.
             let is_taken_out = is_first && self.reserve_soft_tko(options.soft_tkos_max);
             let next = with_failure(word) | if is_taken_out { SOFT } else { UP };
             match self.word.compare_exchange_weak(word, next, Ordering::Relaxed, Ordering::Relaxed) {
@@ -177,8 +180,8 @@ impl ProbeSchedule {
         ProbeSchedule { next_ms: now_ms + u64::from(gap_ms), gap_ms }
     }
 
-    /// A probe is sent now: the next gap is half as long again, plus a random part, so that servers that have failed
-    /// together are not probed together.
+    /// A probe is sent now: the next gap is half as long again, plus a random part, so that servers
+    /// that have failed together are not probed together.
     pub fn advance(&mut self, now_ms: u64, options: &HealthOptions, random: u32) {
         let gap = u64::from(self.gap_ms) * 3 / 2;
         self.gap_ms = gap.min(options.probe_max.as_millis() as u64) as u32;
@@ -302,7 +305,8 @@ mod loom_tests {
         inactive_after: Duration::ZERO,
     };
 
-    /// A server out of service has a failure, so that its next reply clears it, and the count of soft TKOs is right.
+    /// A server out of service has a failure, so that its next reply clears it, and the count of
+    /// soft TKOs is right.
     fn check(health: &Health, soft_tkos: &AtomicU32) {
         assert!(health.is_up() || health.failures_in_a_row() > 0, "{health:?}");
         let is_soft = health.tko() == Some(Tko::Soft);

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::collections::vec_deque::IterMut;
 
-/// Requests in the order in which their replies arrive. One that has timed out stays at the front until its late reply
-/// has arrived, which is discarded.
+/// Requests in the order in which their replies arrive. One that has timed out stays at the front
+/// until its late reply has arrived, which is discarded.
 #[derive(Debug)]
 pub struct InFlight<R> {
     requests: VecDeque<R>,
@@ -121,7 +121,8 @@ impl<R> InFlight<R> {
         self.requests.range_mut(index..)
     }
 
-    /// How many requests at the front satisfy `predicate`, which holds for none behind the first that does not.
+    /// How many requests at the front satisfy `predicate`, which holds for none behind the first
+    /// that does not.
     pub fn partition_point(&self, predicate: impl FnMut(&R) -> bool) -> usize {
         self.requests.partition_point(predicate)
     }

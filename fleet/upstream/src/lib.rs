@@ -1,5 +1,5 @@
-//! The client side of the memcached protocol, for routers and for clients that route by themselves: encoding of
-//! requests, parsing of replies, the health of servers, and connections to them.
+//! The client side of the memcached protocol, for routers and for clients that route by themselves:
+//! encoding of requests, parsing of replies, the health of servers, and connections to them.
 
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "a comment is there where it tells more than the name")]

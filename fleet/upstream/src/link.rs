@@ -1,4 +1,5 @@
-//! A non-blocking connection to a server: connecting, TLS, reads, writes and poll interest. It knows no protocol.
+//! A non-blocking connection to a server: connecting, TLS, reads, writes and poll interest. It
+//! knows no protocol.
 
 use crate::dialer::{AddressChange, Addresses, Dialer};
 use crate::keepalive::Keepalive;
@@ -100,8 +101,8 @@ impl Link {
         matches!(self.state, State::Up(_))
     }
 
-    /// Whether the connection is up and the server has accepted it: in TLS 1.3 the server may refuse the client's
-    /// certificate after the client has finished the handshake.
+    /// Whether the connection is up and the server has accepted it: in TLS 1.3 the server may
+    /// refuse the client's certificate after the client has finished the handshake.
     pub fn is_accepted(&self) -> bool {
         self.is_up() && (!self.is_secure() || self.has_received)
     }
@@ -110,7 +111,8 @@ impl Link {
         matches!(self.state, State::Handshaking(_))
     }
 
-    /// Whether the server has sent nothing over the TLS connection, so that a failure may be one of the handshake.
+    /// Whether the server has sent nothing over the TLS connection, so that a failure may be one of
+    /// the handshake.
     pub fn is_handshake_unproven(&self) -> bool {
         self.is_secure() && !self.has_received
     }
@@ -215,7 +217,8 @@ impl Link {
         self.interest == Interest::ReadWrite
     }
 
-    /// Registers this interest, and what TLS needs besides. Has no effect before the kernel has connected the socket.
+    /// Registers this interest, and what TLS needs besides. Has no effect before the kernel has
+    /// connected the socket.
     ///
     /// # Errors
     /// The error of the poller.
@@ -253,7 +256,8 @@ impl Link {
         }
     }
 
-    /// The current address cannot be connected to: selects the next one. True if that was not tried yet.
+    /// The current address cannot be connected to: selects the next one. True if that was not tried
+    /// yet.
     pub fn try_next_address(&mut self) -> bool {
         self.dialer.fail()
     }

@@ -35,7 +35,8 @@ pub enum SetupError {
         /// What the system says.
         problem: String,
     },
-    /// A server is to be spoken to over TLS, and it was not said which are trusted, or TLS cannot be set up.
+    /// A server is to be spoken to over TLS, and it was not said which are trusted, or TLS cannot
+    /// be set up.
     #[error("cannot set up TLS to servers: {0}")]
     Tls(String),
     /// The system refuses what a client needs.
@@ -84,13 +85,15 @@ enum Authorities {
 const TIMEOUT: Duration = Duration::from_secs(1);
 /// Threads beyond that wait for each other.
 const CONNECTIONS: usize = 16;
-/// How long another configuration waits for where its new servers are: what others do by it already should not be waited for.
+/// How long another configuration waits for where its new servers are: what others do by it already
+/// should not be waited for.
 const NEW_PATIENCE: Duration = Duration::from_secs(1);
 /// Where keys without a routing prefix go: mcrouter's.
 const DEFAULT_ROUTE: &str = "/././";
 
 impl Builder {
-    /// A client with this configuration, in mcrouter's language (docs/reference/router-config.md). What it imports it cannot read: the text has to be whole.
+    /// A client with this configuration, in mcrouter's language (docs/reference/router-config.md).
+    /// What it imports it cannot read: the text has to be whole.
     #[must_use]
     pub fn config(text: &str) -> Self {
         Self::texts(text.into())
@@ -109,7 +112,8 @@ impl Builder {
         }
     }
 
-    /// A client with one pool of these servers, each `HOST:PORT`, `[v6]:PORT` or `unix:PATH`, over which keys are spread by mcrouter's usual hash.
+    /// A client with one pool of these servers, each `HOST:PORT`, `[v6]:PORT` or `unix:PATH`, over
+    /// which keys are spread by mcrouter's usual hash.
     #[must_use]
     pub fn servers<S: AsRef<str>>(servers: &[S]) -> Self {
         let names: Vec<String> = servers.iter().map(|server| quoted(server.as_ref())).collect();
@@ -119,32 +123,37 @@ impl Builder {
         ))
     }
 
-    /// How long a server may take to answer, and to be connected to, unless its pool says something else: a second by default.
+    /// How long a server may take to answer, and to be connected to, unless its pool says something
+    /// else: a second by default.
     #[must_use]
     pub fn timeout(self, timeout: Duration) -> Self {
         Self { timeout, ..self }
     }
 
-    /// At most so many connections to each server: threads beyond wait for each other. 16 by default; an async client has one.
+    /// At most so many connections to each server: threads beyond wait for each other. 16 by
+    /// default; an async client has one.
     #[must_use]
     pub fn connections(self, most: usize) -> Self {
         Self { connections: most.max(1), ..self }
     }
 
-    /// Gets go by UDP, to the port that the server has for TCP, with no repetition: what is lost is [`super::ErrorKind::Timeout`]. Servers over TLS and
-    /// sockets of this host are asked by their connections all the same.
+    /// Gets go by UDP, to the port that the server has for TCP, with no repetition: what is lost is
+    /// [`super::ErrorKind::Timeout`]. Servers over TLS and sockets of this host are asked by their
+    /// connections all the same.
     #[must_use]
     pub fn udp_gets(self) -> Self {
         Self { gets: Gets::Udp, ..self }
     }
 
-    /// Values from this size on are compressed, if that makes them shorter. Other clients see [`super::COMPRESSED`] in their flags.
+    /// Values from this size on are compressed, if that makes them shorter. Other clients see
+    /// [`super::COMPRESSED`] in their flags.
     #[must_use]
     pub fn compress_from(self, bytes: usize) -> Self {
         Self { compression: Compression::from(bytes), ..self }
     }
 
-    /// Which servers are trusted that the configuration has TLS with (`"security_mech": "ssl"`, or `host:port:ascii:ssl`).
+    /// Which servers are trusted that the configuration has TLS with (`"security_mech": "ssl"`, or
+    /// `host:port:ascii:ssl`).
     #[must_use]
     pub fn trust(self, trust: Trust<'_>) -> Self {
         let authorities = match trust {
@@ -155,7 +164,8 @@ impl Builder {
     }
 }
 
-/// A text of the configuration's language, in which a backslash stands before what would mean something else: in JSON, and in macros.
+/// A text of the configuration's language, in which a backslash stands before what would mean
+/// something else: in JSON, and in macros.
 fn quoted(text: &str) -> String {
     let escaped = text.chars().map(|letter| match letter {
         '"' => "\\\"".to_owned(),
@@ -183,7 +193,8 @@ pub(super) struct Common {
     pub(super) slow: Arc<AtomicU32>,
 }
 
-/// Whether a configuration is right, with what `sources` has for what it imports. No server is looked up.
+/// Whether a configuration is right, with what `sources` has for what it imports. No server is
+/// looked up.
 ///
 /// # Errors
 /// What is wrong with it.
@@ -211,7 +222,8 @@ fn read(
     Ok((json, tree))
 }
 
-/// What all threads of a client are made of: a configuration, and servers, each with a number that stands for no other one as long as a thread may ask it.
+/// What all threads of a client are made of: a configuration, and servers, each with a number that
+/// stands for no other one as long as a thread may ask it.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) common: Arc<Common>,
@@ -278,7 +290,8 @@ impl Plan {
         }
         let patience = if before.is_none() { Duration::MAX } else { NEW_PATIENCE };
         let unknown = look_up(&made, patience);
-        // Where others are known, it is as one that is down: it is looked up again when it is connected to.
+        // Where others are known, it is as one that is down: it is looked up again when it is
+        // connected to.
         if let Some((server, problem)) = unknown
             && !claim.iter().any(|number| servers[number.0 as usize].is_known())
         {
@@ -320,8 +333,8 @@ impl Plan {
         self.claim.iter().filter_map(|number| self.servers.get(number.0 as usize))
     }
 
-    /// Clears the failures of servers that this plan uses and `before` did not: a server that has left a pool and comes
-    /// back was started again.
+    /// Clears the failures of servers that this plan uses and `before` did not: a server that has
+    /// left a pool and comes back was started again.
     fn forget_failures(&self, before: &Plan) {
         for number in self.claim.iter().filter(|number| !before.claim.has(*number)) {
             let server = &self.servers[number.0 as usize];
@@ -346,7 +359,8 @@ impl Plan {
 pub(super) struct InUse {
     /// LOCK: pool_plan. Leaf.
     plan: Mutex<Arc<Plan>>,
-    /// The number of that plan, for who only wants to know whether it is another one. Relaxed: a call may go by the plan before.
+    /// The number of that plan, for who only wants to know whether it is another one. Relaxed: a
+    /// call may go by the plan before.
     newest: AtomicU64,
     /// Held while the next plan is made and handed out.
     /// LOCK: pool_change. Above pool_plan and pool_sessions.
@@ -359,7 +373,8 @@ impl InUse {
         InUse { plan: Mutex::new(plan), newest, change: Mutex::default() }
     }
 
-    /// The plan in use, if it is another one than the one with this number: calls ask for it all the time.
+    /// The plan in use, if it is another one than the one with this number: calls ask for it all
+    /// the time.
     pub(super) fn other_than(&self, number: u64) -> Option<Arc<Plan>> {
         (self.newest.load(Ordering::Relaxed) != number).then(|| self.plan())
     }
@@ -368,7 +383,8 @@ impl InUse {
         Arc::clone(&self.plan.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Has another configuration be used, if it is right: `hand_out` is given its plan. Nothing is done if it is the same.
+    /// Has another configuration be used, if it is right: `hand_out` is given its plan. Nothing is
+    /// done if it is the same.
     pub(super) fn replace(
         &self,
         texts: &Texts,

@@ -135,8 +135,8 @@ impl Server {
 /// The name of a server, and why it has no address.
 pub(super) type Unknown = (String, String);
 
-/// Looks the names of servers up, and waits for `patience` at most: later results are used when they arrive. Returns a
-/// server without an address.
+/// Looks the names of servers up, and waits for `patience` at most: later results are used when
+/// they arrive. Returns a server without an address.
 pub(super) fn look_up(servers: &[Server], patience: Duration) -> Option<Unknown> {
     let names: Vec<Server> = servers.iter().filter(|server| server.has_name()).cloned().collect();
     let count = names.len();

@@ -98,8 +98,9 @@ impl Session {
         Ok(())
     }
 
-    /// Uses another plan from now on, with a tree of its own. Requests in flight stay in the previous tree. Servers in
-    /// both plans keep their connections. Connections to other servers are closed once they have no requests in flight.
+    /// Uses another plan from now on, with a tree of its own. Requests in flight stay in the
+    /// previous tree. Servers in both plans keep their connections. Connections to other servers
+    /// are closed once they have no requests in flight.
     pub(super) fn adopt(&mut self, plan: &Arc<Plan>, tree: Tree) {
         self.core.adopt(plan, tree);
         for (number, server) in plan.servers().iter().enumerate() {
@@ -122,8 +123,9 @@ impl Session {
         self.core.free_numbers();
     }
 
-    /// Begins a call: sets the time, closes connections that servers have closed, and times out requests of earlier
-    /// calls. Requests that follow those are not sent: a value that fills another server may be outdated.
+    /// Begins a call: sets the time, closes connections that servers have closed, and times out
+    /// requests of earlier calls. Requests that follow those are not sent: a value that fills
+    /// another server may be outdated.
     pub(super) fn begin(&mut self) -> io::Result<()> {
         self.core.set_time(wall_clock(), self.plan.now_ms());
         for server in self.core.fail_overdue() {
@@ -178,8 +180,8 @@ impl Session {
         waited
     }
 
-    /// Times requests and attempts to connect out. A timeout at one address of several does not count as a failure of
-    /// the server: the next connection goes to another address.
+    /// Times requests and attempts to connect out. A timeout at one address of several does not
+    /// count as a failure of the server: the next connection goes to another address.
     fn expire(&mut self) {
         for (server, fault) in self.core.expire() {
             let has_others =
@@ -277,7 +279,8 @@ impl Session {
                 if link.try_next_address() { self.send(server) } else { Err(Fault::Unreachable) }
             }
             Ok(Stage::Connecting) => {
-                // Each step of a handshake has a timeout of its own: the thread may be busy between two of them.
+                // Each step of a handshake has a timeout of its own: the thread may be busy between
+                // two of them.
                 self.core.connecting(server);
                 let polled = link.set_interest(&self.poll, of_connection(server), Interest::Read);
                 polled.map_err(|error| lost(known, &Err(error)))
@@ -372,7 +375,8 @@ impl Session {
         }
     }
 
-    /// The UDP socket to a server: to the address of its connection, or to the one that is tried first.
+    /// The UDP socket to a server: to the address of its connection, or to the one that is tried
+    /// first.
     fn socket(&mut self, server: u32) -> io::Result<&UdpSocket> {
         let known = &self.plan.servers()[server as usize];
         let peer = &mut self.peers[server as usize];

@@ -1,4 +1,5 @@
-//! Workers whose configuration changes, with servers in this process that each have an address of their own.
+//! Workers whose configuration changes, with servers in this process that each have an address of
+//! their own.
 
 use super::*;
 use crate::config::{Loader, SharedPlan};
@@ -371,7 +372,8 @@ fn a_server_that_has_left_while_it_was_out_is_not_asked_whether_it_is_back() {
     bench.workers[0].is_told("END\r\n");
 }
 
-/// A worker that counts requests for the pools A and B, which each have a server, and failed gets as what clients are told.
+/// A worker that counts requests for the pools A and B, which each have a server, and failed gets
+/// as what clients are told.
 fn counting(gets: Failed) -> Bench {
     let mut bench = Bench::with(
         |mut options| {

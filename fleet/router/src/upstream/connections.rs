@@ -1,5 +1,5 @@
-//! A worker's connections: one to each server by its number, and those that were split off when servers moved to other
-//! addresses.
+//! A worker's connections: one to each server by its number, and those that were split off when
+//! servers moved to other addresses.
 
 use super::{Destination, Server};
 use guira_routing::{Claim, Departures, DestinationId};
@@ -29,8 +29,8 @@ impl Connections {
         self.current.len()
     }
 
-    /// Takes over the servers of another configuration. A server whose number now belongs to another one was retired
-    /// before.
+    /// Takes over the servers of another configuration. A server whose number now belongs to
+    /// another one was retired before.
     pub(crate) fn adopt(&mut self, servers: &[Server], claim: &Claim, new: impl Fn(&Server) -> Destination) {
         for (number, server) in servers.iter().enumerate() {
             match self.current.get_mut(number) {
@@ -51,8 +51,8 @@ impl Connections {
         !self.departures.is_empty()
     }
 
-    /// Retires servers that have left the configuration, once they have no requests in flight and no tree that
-    /// `has_requests` uses them.
+    /// Retires servers that have left the configuration, once they have no requests in flight and
+    /// no tree that `has_requests` uses them.
     pub(crate) fn retire(&mut self, has_requests: impl Fn(u64) -> bool, poll: &Poll) {
         self.tidy();
         let Connections { current, leaving, departures } = self;

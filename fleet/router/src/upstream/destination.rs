@@ -1,4 +1,5 @@
-//! A server as one worker uses it: the connection, the requests on it, the server's health and its leases.
+//! A server as one worker uses it: the connection, the requests on it, the server's health and its
+//! leases.
 
 use super::Server;
 use super::health_monitor::HealthMonitor;
@@ -236,8 +237,8 @@ impl Destination {
         self.link.set_interest(poll, token, interest)
     }
 
-    /// Logs why the TLS handshake has failed, unless the server is already out of service: the replies to clients do
-    /// not have the cause.
+    /// Logs why the TLS handshake has failed, unless the server is already out of service: the
+    /// replies to clients do not have the cause.
     fn log_failed_handshake(&self, error: &io::Error) {
         if self.link.is_handshake_unproven() && self.health.is_up() {
             let server = self.link.address().map(tracing::field::display);
@@ -257,7 +258,8 @@ impl Destination {
         self.pipeline.keep_intake(intake, shared);
     }
 
-    /// Passes the hits at the front of `input` that clients wait for to `each`. Returns their length.
+    /// Passes the hits at the front of `input` that clients wait for to `each`. Returns their
+    /// length.
     #[inline]
     pub(crate) fn take_hits<'i>(&mut self, input: &'i [u8], each: impl FnMut(Ticket, &Value<'i>)) -> usize {
         let Hits { bytes, count } = self.pipeline.take_hits(input, each);
@@ -289,7 +291,8 @@ impl Destination {
         parsed
     }
 
-    /// All replies that have arrived are processed. True if requests have to be flushed that no client has just sent.
+    /// All replies that have arrived are processed. True if requests have to be flushed that no
+    /// client has just sent.
     pub(crate) fn end_replies(&mut self, now_us: u64) -> bool {
         self.pipeline.trim();
         self.tally.add_latency(self.pipeline.take_latency(now_us));
@@ -359,8 +362,8 @@ impl Destination {
         })
     }
 
-    /// Records that the connection has failed. One that was up is opened again by the next request, and so is one to a
-    /// server with further addresses.
+    /// Records that the connection has failed. One that was up is opened again by the next request,
+    /// and so is one to a server with further addresses.
     pub(crate) fn record_failure(&mut self, now_ms: u64) {
         if self.link.is_accepted() || self.link.has_untried_addresses() {
             return;
@@ -371,7 +374,8 @@ impl Destination {
         }
     }
 
-    /// Records an invalid reply: a server that continues so is taken out of service, like one without replies.
+    /// Records an invalid reply: a server that continues so is taken out of service, like one
+    /// without replies.
     #[cold]
     pub(crate) fn record_invalid_reply(&mut self, now_ms: u64) {
         self.record_soft_failure(now_ms);
@@ -396,8 +400,8 @@ impl Destination {
         is_pushed
     }
 
-    /// Closes the connection for this reason, and returns the requests that fail. After a connection that was up,
-    /// requests that were not sent are sent over the next one.
+    /// Closes the connection for this reason, and returns the requests that fail. After a
+    /// connection that was up, requests that were not sent are sent over the next one.
     pub(crate) fn disconnect(&mut self, poll: &Poll, why: Outcome) -> Vec<FailedRequest> {
         let was_up = self.link.is_up();
         if was_up {

@@ -45,8 +45,8 @@ impl HealthMonitor {
         self.health.record_success();
     }
 
-    /// Records a timeout or an invalid reply. Returns why the server is out of service if this worker has just taken it
-    /// out.
+    /// Records a timeout or an invalid reply. Returns why the server is out of service if this
+    /// worker has just taken it out.
     pub(super) fn record_soft_failure(&mut self, now_ms: u64) -> Option<Tko> {
         let prober = self.health.record_soft_failure(&self.options);
         self.probe_as(prober, now_ms)

@@ -1,5 +1,5 @@
-//! Laws that hold for all bytes that a server sends as replies to known requests: for tests, and for the fuzz target
-//! `replies`.
+//! Laws that hold for all bytes that a server sends as replies to known requests: for tests, and
+//! for the fuzz target `replies`.
 
 use super::{Destination, FailedRequest, Parsed, Server};
 use crate::counters::Counters;
@@ -41,8 +41,9 @@ pub(super) fn destination_of(server: &Server) -> Destination {
 /// The number of the request of a reply, its outcome, and its text.
 pub(super) type Answered = (u32, Outcome, Vec<u8>);
 
-/// Receives `input` in pieces of the lengths that `cut` returns. Returns the replies, and whether all of the input was
-/// valid. `check` receives each reply with its bytes, unless these are also the reply to the next request.
+/// Receives `input` in pieces of the lengths that `cut` returns. Returns the replies, and whether
+/// all of the input was valid. `check` receives each reply with its bytes, unless these are also
+/// the reply to the next request.
 pub(super) fn receive(
     destination: &mut Destination,
     input: &[u8],
@@ -122,7 +123,8 @@ impl Sent {
         destination.push(&it, None, Origin::Client(Ticket { call: 0, part: number as u32 }), 0);
     }
 
-    /// A reply without an error was read from bytes that belong to this request and to no other key.
+    /// A reply without an error was read from bytes that belong to this request and to no other
+    /// key.
     fn check(self, number: usize, answer: &Answer<'_>, from: &[u8]) {
         let Some((op, flags)) = self.op() else { unreachable!("the request was not pushed") };
         if answer.outcome.is_error() {
@@ -147,8 +149,9 @@ impl Sent {
     }
 }
 
-/// The input is a line of requests, as letters and digits, and then the bytes of a server. Each request has at most one
-/// reply, in order, from bytes that belong to it; and the pieces in which the bytes arrive make no difference.
+/// The input is a line of requests, as letters and digits, and then the bytes of a server. Each
+/// request has at most one reply, in order, from bytes that belong to it; and the pieces in which
+/// the bytes arrive make no difference.
 pub(crate) fn obey(input: &[u8]) {
     let line_end = input.iter().position(|byte| *byte == b'\n').unwrap_or(input.len());
     let (line, replies) = (&input[..line_end], input.get(line_end + 1..).unwrap_or_default());

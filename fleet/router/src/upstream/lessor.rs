@@ -1,5 +1,6 @@
-//! Leases: a server grants them by the commands that its pool selects. A value that is stored with a lease is sent only
-//! after the server has proved that it supports leases: another server would execute the value as commands.
+//! Leases: a server grants them by the commands that its pool selects. A value that is stored with
+//! a lease is sent only after the server has proved that it supports leases: another server would
+//! execute the value as commands.
 
 use super::meta_leases::{self, Filled, INTERVAL_FLAG, NO_LEASES, NO_META, UNCLEAR};
 use super::meter::ServerCount;
@@ -215,7 +216,8 @@ impl Lessor {
         Answer { line: self.deny(peer), ..Answer::of(Outcome::RemoteError) }
     }
 
-    /// The server does not support leases, which is logged once for a connection. Returns the line for clients.
+    /// The server does not support leases, which is logged once for a connection. Returns the line
+    /// for clients.
     fn deny(&mut self, peer: &Peer<'_>) -> &'static [u8] {
         let line = match self.leases {
             Leases::Native => NO_LEASES,
@@ -229,7 +231,8 @@ impl Lessor {
         line
     }
 
-    /// A get has found an empty value: a meta command finds out whether it marks a key that is to be filled.
+    /// A get has found an empty value: a meta command finds out whether it marks a key that is to
+    /// be filled.
     fn recheck<'i>(&mut self, peer: &mut Peer<'_>, received: &Received<'i>) -> Parsed<'i> {
         let Received { request, length, .. } = received;
         let key = peer.pipeline.key_of(request).to_vec();

@@ -1,7 +1,8 @@
 //! Leases by memcached's meta commands, for servers without lease-get.
 //!
-//! `mg` with N creates an empty item on a miss and grants one client the lease. The token is the cas unique of that
-//! item, which a store with C has to match: a delete or another store of the key has changed or removed it.
+//! `mg` with N creates an empty item on a miss and grants one client the lease. The token is the
+//! cas unique of that item, which a store with C has to match: a delete or another store of the key
+//! has changed or removed it.
 
 use guira_protocol::number_from;
 use guira_routing::{Answer, Dialect, Item, Outcome, Request};
@@ -105,7 +106,8 @@ pub(super) fn of_set(answer: Answer<'_>) -> Answer<'_> {
     }
 }
 
-/// The reply to a get that has found an empty value, by the reply to the same get as a meta command, and whether the key is to be filled.
+/// The reply to a get that has found an empty value, by the reply to the same get as a meta
+/// command, and whether the key is to be filled.
 pub(super) fn of_empty(answer: Answer<'_>) -> (Answer<'_>, Filled) {
     let Some(item) = answer.item.filter(|_| answer.outcome == Outcome::Found) else {
         return (answer, Filled::Yes);

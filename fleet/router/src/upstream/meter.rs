@@ -1,5 +1,5 @@
-//! The counts that one worker has of one server. The worker writes them without a lock, and any thread reads the sum of
-//! all workers.
+//! The counts that one worker has of one server. The worker writes them without a lock, and any
+//! thread reads the sum of all workers.
 
 use guira_routing::Outcome;
 use guira_sync::counters::Counters;
@@ -34,7 +34,8 @@ enum Gauge {
     Pending,
     /// Requests that were sent and have no reply.
     Inflight,
-    /// How many requests had been pushed when Pending was last set. Requests pushed since then are pending too.
+    /// How many requests had been pushed when Pending was last set. Requests pushed since then are
+    /// pending too.
     Shown,
     /// The maxima of Pending and Inflight.
     MostPending,
@@ -46,7 +47,8 @@ enum Gauge {
 
 const GAUGES: usize = Gauge::Latency as usize + 1;
 
-/// The state of a connection, by its place among [`STATES`]. A connection is new before its first state.
+/// The state of a connection, by its place among [`STATES`]. A connection is new before its first
+/// state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Up = 1,
@@ -104,7 +106,8 @@ impl Meter {
         self.0.set(FIRST_GAUGE + what as usize, value);
     }
 
-    /// Sets how many requests wait to be sent, and for replies. Requests that are pushed afterwards count as pending.
+    /// Sets how many requests wait to be sent, and for replies. Requests that are pushed afterwards
+    /// count as pending.
     pub(crate) fn set_outstanding(&self, pending: u64, inflight: u64) {
         self.set(Gauge::Shown, self.pushed());
         self.set(Gauge::Pending, pending);

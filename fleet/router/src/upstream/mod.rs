@@ -1,7 +1,8 @@
 //! Servers as the workers of a router use them.
 //!
-//! A [`Destination`] composes what one worker has of one server: a `Link` does the I/O, a `Pipeline` has the requests in
-//! flight, a `HealthMonitor` takes the server out of service, and a `Lessor` handles leases.
+//! A [`Destination`] composes what one worker has of one server: a `Link` does the I/O, a
+//! `Pipeline` has the requests in flight, a `HealthMonitor` takes the server out of service, and a
+//! `Lessor` handles leases.
 
 mod connections;
 mod destination;

@@ -1,8 +1,9 @@
-//! The requests to one server and their replies, in order, without I/O: bytes for the server, bytes from it, and the
-//! time as a parameter.
+//! The requests to one server and their replies, in order, without I/O: bytes for the server, bytes
+//! from it, and the time as a parameter.
 //!
-//! Plain gets that follow each other are combined into one. A request that times out is answered at once, and its late
-//! reply is discarded. Over a new connection, requests that were not sent over the last one are sent.
+//! Plain gets that follow each other are combined into one. A request that times out is answered at
+//! once, and its late reply is discarded. Over a new connection, requests that were not sent over
+//! the last one are sent.
 
 mod latency;
 mod outstanding;
@@ -278,8 +279,8 @@ impl Pipeline {
         self.buffer.release().is_some()
     }
 
-    /// Sends `text` in place of each lease-set that was held back, and the other requests as they are. True if requests
-    /// were held back.
+    /// Sends `text` in place of each lease-set that was held back, and the other requests as they
+    /// are. True if requests were held back.
     pub(super) fn release_without_lease_sets(&mut self, text: &[u8]) -> bool {
         let Some(held_from) = self.buffer.release() else { return false };
         assert!(self.buffer.sent() <= held_from, "values of leases were sent before the check");
@@ -300,8 +301,9 @@ impl Pipeline {
         true
     }
 
-    /// The requests that were pushed since the last flush are about to be sent: their timeouts begin. The round that
-    /// has pushed them may have begun long before, if it has copied long values.
+    /// The requests that were pushed since the last flush are about to be sent: their timeouts
+    /// begin. The round that has pushed them may have begun long before, if it has copied long
+    /// values.
     pub(super) fn begin_flush(&mut self, now_us: u64) {
         let now_ms = (now_us / 1000) as u32;
         let new = (self.pushed - self.flushed) as usize;
@@ -341,9 +343,9 @@ impl Pipeline {
         self.buffer.unsent()
     }
 
-    /// The bytes to send next in one TLS record: as many whole requests as fit, or one that needs several records.
-    /// memcached (at least 1.6.18) does not process a request behind a data block in the same record before more data
-    /// arrives.
+    /// The bytes to send next in one TLS record: as many whole requests as fit, or one that needs
+    /// several records. memcached (at least 1.6.18) does not process a request behind a data block
+    /// in the same record before more data arrives.
     pub(super) fn unsent_record(&self) -> &[u8] {
         let unsent = self.buffer.unsent();
         &unsent[..record_length(&self.requests, self.buffer.sent(), unsent.len())]
@@ -380,8 +382,9 @@ impl Pipeline {
         self.buffer.trim(self.requests.first().map(Outstanding::begin));
     }
 
-    /// How long a request has waited, without the time in which the server sent long replies to earlier requests.
-    /// `attempt` is the present attempt to connect: a request of an earlier connection has waited since it began.
+    /// How long a request has waited, without the time in which the server sent long replies to
+    /// earlier requests. `attempt` is the present attempt to connect: a request of an earlier
+    /// connection has waited since it began.
     fn waited_ms(&self, request: &Outstanding, now_ms: u64, attempt: Option<Attempt>) -> u32 {
         let since = |then: u32| (now_ms as u32).wrapping_sub(then);
         let begun = attempt.map_or(self.burst_ms, |attempt| attempt.started_ms as u32);
@@ -469,8 +472,8 @@ impl Pipeline {
     }
 }
 
-/// How many of the `available` bytes from `from` on fit into one TLS record: whole requests, or one that needs several
-/// records.
+/// How many of the `available` bytes from `from` on fit into one TLS record: whole requests, or one
+/// that needs several records.
 fn record_length(requests: &InFlight<Outstanding>, from: u64, available: usize) -> usize {
     let next = requests.partition_point(|request| request.begin() <= from);
     let last = next.checked_sub(1).and_then(|last| requests.get(last));

@@ -1,5 +1,5 @@
-//! All servers of a router by their numbers, and the counts of servers whose numbers were given to others, so that sums
-//! over all servers never decrease.
+//! All servers of a router by their numbers, and the counts of servers whose numbers were given to
+//! others, so that sums over all servers never decrease.
 
 use super::{Counted, Server};
 use std::collections::HashMap;
@@ -17,7 +17,8 @@ impl Servers {
         &self.by_number
     }
 
-    /// Gives a number to a server. The number may have belonged to another one, whose address is `before`.
+    /// Gives a number to a server. The number may have belonged to another one, whose address is
+    /// `before`.
     pub(crate) fn put(&mut self, number: usize, server: Server, before: Option<String>) {
         let Some(address) = before else { return self.by_number.push(server) };
         let counted = self.by_number[number].meters().counted();

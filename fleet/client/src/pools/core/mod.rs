@@ -1,5 +1,5 @@
-//! The way of an application's requests through the tree to servers, and of the replies back, without I/O: bytes for
-//! each server, and replies by key.
+//! The way of an application's requests through the tree to servers, and of the replies back,
+//! without I/O: bytes for each server, and replies by key.
 
 mod calls;
 mod datagrams;
@@ -29,7 +29,8 @@ use pipeline::Pipeline;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// mcrouter's number of timeouts, and shorter gaps between probes, since each application probes for itself.
+/// mcrouter's number of timeouts, and shorter gaps between probes, since each application probes
+/// for itself.
 pub(super) const HEALTH: HealthOptions = HealthOptions {
     timeouts_until_tko: Some(3),
     soft_tkos_max: 0,
@@ -61,15 +62,16 @@ struct Flow {
     /// Servers that have left the configuration, and whose connections may still be open.
     unused: Vec<u32>,
     random: u32,
-    /// Which requests are sent: those that follow a request which timed out long ago may be outdated.
+    /// Which requests are sent: those that follow a request which timed out long ago may be
+    /// outdated.
     permitted: Permitted,
     /// The server of the last reply or refusal.
     source: Option<Source>,
     counts: Arc<Counts>,
 }
 
-/// The server of a reply, and what identifies the reply: the line of a reply that a handle has kept has another
-/// address.
+/// The server of a reply, and what identifies the reply: the line of a reply that a handle has kept
+/// has another address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Source {
     server: u32,
@@ -133,7 +135,8 @@ pub(super) enum Connection {
 pub(super) enum Fault {
     /// No connection can be made.
     Unreachable,
-    /// No connection can be made now: this host lacks something, or the backlog of the server is full.
+    /// No connection can be made now: this host lacks something, or the backlog of the server is
+    /// full.
     Busy,
     /// The attempt to connect timed out.
     ConnectTimeout,
@@ -190,8 +193,8 @@ impl Sink for Flow {
 }
 
 impl Flow {
-    /// The error of a reply, with its server if that is known: when a route handle has compared replies of several
-    /// servers, only the last one is.
+    /// The error of a reply, with its server if that is known: when a route handle has compared
+    /// replies of several servers, only the last one is.
     #[cold]
     fn placed(&self, kind: ErrorKind, answer: &Answer<'_>) -> Error {
         let is_from_server = matches!(kind, ErrorKind::Refused(_) | ErrorKind::NoRoute(_));

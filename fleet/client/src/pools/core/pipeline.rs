@@ -1,8 +1,8 @@
-//! The requests to one server over one connection, and their replies: bytes for the server, bytes from it, and the time
-//! as a parameter.
+//! The requests to one server over one connection, and their replies: bytes for the server, bytes
+//! from it, and the time as a parameter.
 //!
-//! Replies repeat the opaque of their request. Nothing is sent again over another connection, since the call that sent
-//! it may be over.
+//! Replies repeat the opaque of their request. Nothing is sent again over another connection, since
+//! the call that sent it may be over.
 
 use super::text;
 use crate::pools::window::Era;
@@ -78,17 +78,20 @@ pub(super) enum Parsed<'i> {
     Reply(Origin<Ticket>, Answer<'i>, usize),
     /// A reply to a request that has timed out.
     Late(usize),
-    /// The reply to a probe. It counts although it may be late: this thread may not have read the connection.
+    /// The reply to a probe. It counts although it may be late: this thread may not have read the
+    /// connection.
     ProbeReply(usize),
     /// An incomplete reply, and its length as far as it is known.
     Incomplete(usize),
     /// No possible reply to the first request.
     Invalid,
-    /// The connection has to be closed, so that the server executes no request as a part of a value.
+    /// The connection has to be closed, so that the server executes no request as a part of a
+    /// value.
     Untrusted,
 }
 
-/// A server that sends or receives this many bytes at once is not slow, but busy with long messages.
+/// A server that sends or receives this many bytes at once is not slow, but busy with long
+/// messages.
 const BURST: usize = 16 << 10;
 /// Bytes of requests that were not sent. Further requests are refused.
 const BYTES_MAX: usize = 128 << 20;
@@ -137,8 +140,9 @@ impl Pipeline {
         &self.bytes[self.sent..]
     }
 
-    /// The bytes to send next in one TLS record. It ends behind a value: memcached (at least 1.6.18) does not process a
-    /// request behind a value in the same record before more data arrives.
+    /// The bytes to send next in one TLS record. It ends behind a value: memcached (at least
+    /// 1.6.18) does not process a request behind a value in the same record before more data
+    /// arrives.
     pub(super) fn unsent_record(&self) -> &[u8] {
         let end = self.stores.front().copied().unwrap_or(self.bytes.len());
         &self.bytes[self.sent..end]
@@ -208,8 +212,8 @@ impl Pipeline {
             return Parsed::ProbeReply(length);
         };
         let Some(said) = text::read(op, dialect, line, value) else { return Parsed::Invalid };
-        // All replies repeat the opaque, except EN, errors and the reply to flush_all, which has none. Any other reply
-        // without it belongs to another request.
+        // All replies repeat the opaque, except EN, errors and the reply to flush_all, which has
+        // none. Any other reply without it belongs to another request.
         let is_own = match said.opaque {
             Some(repeated) => repeated == opaque,
             None => op == Op::FlushAll || line == b"EN" || said.answer.outcome.is_error(),

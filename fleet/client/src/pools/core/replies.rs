@@ -63,7 +63,8 @@ impl Core {
         }
     }
 
-    /// Processes the datagrams of a request, which have all arrived. Returns the keys without a reply.
+    /// Processes the datagrams of a request, which have all arrived. Returns the keys without a
+    /// reply.
     fn receive_whole(&mut self, server: u32, id: u16, input: &[u8]) -> Arrived {
         let mut at = 0;
         loop {

@@ -15,7 +15,8 @@ impl Core {
         servers.chain(self.flow.waits.iter().map(|(due, _)| *due)).min()
     }
 
-    /// Times requests out, and continues route handles whose waiting time is over. Returns connections to be closed.
+    /// Times requests out, and continues route handles whose waiting time is over. Returns
+    /// connections to be closed.
     pub(in crate::pools) fn expire(&mut self) -> Vec<(u32, Fault)> {
         let now_ms = self.flow.facts.now_ms;
         let mut faults = Vec::new();
@@ -45,9 +46,9 @@ impl Core {
         }
     }
 
-    /// Times out requests of earlier calls, before this thread reads their replies: a request that follows them, such
-    /// as a store of an item that was found, may be outdated. This is no failure of the server. Returns servers to
-    /// which not all of it was sent.
+    /// Times out requests of earlier calls, before this thread reads their replies: a request that
+    /// follows them, such as a store of an item that was found, may be outdated. This is no failure
+    /// of the server. Returns servers to which not all of it was sent.
     pub(in crate::pools) fn fail_overdue(&mut self) -> Vec<u32> {
         let now_ms = self.flow.facts.now_ms;
         let mut unsent = Vec::new();
@@ -76,8 +77,8 @@ impl Core {
         unsent
     }
 
-    /// Times out the requests to a server that have waited too long. Requests that time out together count as one
-    /// failure of the server.
+    /// Times out the requests to a server that have waited too long. Requests that time out
+    /// together count as one failure of the server.
     fn time_out(&mut self, server: u32, now_ms: u64) -> Option<Fault> {
         let (mut has_timed_out, mut has_probe) = (false, false);
         let timeout_ms = self.flow.servers[server as usize].known.timeout_ms;
@@ -126,7 +127,8 @@ impl Core {
             self.flow.random = self.flow.random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             let schedule = &mut *it.known.probes();
             let is_due = match schedule {
-                // A reply to another thread cleared the schedule just as the server was taken out of service.
+                // A reply to another thread cleared the schedule just as the server was taken out
+                // of service.
                 None => {
                     *schedule = Some(ProbeSchedule::begin(now_ms, &HEALTH));
                     false

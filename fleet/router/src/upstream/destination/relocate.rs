@@ -12,9 +12,10 @@ use std::io;
 const AT_ONCE_MS: u64 = 1;
 
 impl Destination {
-    /// The name of the server was looked up again. If the server no longer has the address of the present connection,
-    /// new requests use another connection. The present one is returned if replies are outstanding on it: they still
-    /// count, but its failures say nothing about the server.
+    /// The name of the server was looked up again. If the server no longer has the address of the
+    /// present connection, new requests use another connection. The present one is returned if
+    /// replies are outstanding on it: they still count, but its failures say nothing about the
+    /// server.
     pub(crate) fn relocate(&mut self, poll: &Poll, now_ms: u64) -> Option<Destination> {
         if self.link.refresh_addresses() == AddressChange::None {
             return None;
@@ -52,7 +53,8 @@ impl Destination {
         self.health.is_of(&server.health)
     }
 
-    /// The server has left the configuration, and no client waits for a reply: only its counts remain.
+    /// The server has left the configuration, and no client waits for a reply: only its counts
+    /// remain.
     pub(crate) fn retire(&mut self, poll: &Poll) {
         let failed = self.disconnect(poll, Outcome::RemoteError);
         debug_assert!(failed.iter().all(|request| request.origin == Origin::Nobody), "no client waits");

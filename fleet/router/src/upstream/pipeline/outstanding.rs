@@ -66,7 +66,8 @@ impl Outstanding {
 }
 
 impl Kind {
-    /// Whether the request is the router's own: it checks that the server is up, or supports leases.
+    /// Whether the request is the router's own: it checks that the server is up, or supports
+    /// leases.
     pub(super) fn is_own(self) -> bool {
         matches!(self, Kind::Probe | Kind::Lease(LeaseStep::Check))
     }

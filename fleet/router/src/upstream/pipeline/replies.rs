@@ -73,7 +73,8 @@ const TOO_LONG: Answer<'static> =
     Answer { line: b"SERVER_ERROR the value is too long for the router", ..Answer::of(Outcome::RemoteError) };
 
 impl Pipeline {
-    /// Passes the hits at the front of `input` to `each`, as far as clients wait for them: most replies are hits.
+    /// Passes the hits at the front of `input` to `each`, as far as clients wait for them: most
+    /// replies are hits.
     #[inline]
     pub(in crate::upstream) fn take_hits<'i>(
         &mut self,
@@ -165,8 +166,8 @@ impl Pipeline {
         }
     }
 
-    /// Whether the lessor interprets a reply: it belongs to a request of the lessor, proves that the server supports
-    /// leases, or is an item that may be none.
+    /// Whether the lessor interprets a reply: it belongs to a request of the lessor, proves that
+    /// the server supports leases, or is an item that may be none.
     #[inline]
     fn concerns_leases(&self, Received { request, reply, .. }: &Received<'_>) -> bool {
         match (request.kind, reply) {
@@ -180,7 +181,8 @@ impl Pipeline {
         }
     }
 
-    /// The reply to a get behind those to its keys. An error takes the place of the end: all keys have replies.
+    /// The reply to a get behind those to its keys. An error takes the place of the end: all keys
+    /// have replies.
     fn end_get<'i>(&mut self, reply: Reply<'i>, length: usize) -> Parsed<'i> {
         self.next = Next::Reply;
         match reply {
@@ -318,7 +320,8 @@ impl Pipeline {
         self.next = Next::End;
     }
 
-    /// Nothing that arrives from now on is a reply: the server may have executed a value as commands.
+    /// Nothing that arrives from now on is a reply: the server may have executed a value as
+    /// commands.
     pub(in crate::upstream) fn distrust(&mut self) {
         self.next = Next::Unknown;
     }
@@ -350,7 +353,8 @@ impl Pipeline {
         self.buffer.from(request.begin())
     }
 
-    /// A value begins that is too long for the router: its request fails, and its bytes are skipped as they arrive.
+    /// A value begins that is too long for the router: its request fails, and its bytes are skipped
+    /// as they arrive.
     #[cold]
     fn begin_skip<'i>(&mut self, line: &'i [u8], length: usize, block: u64) -> Parsed<'i> {
         let Some(request) = self.requests.first().copied().filter(|_| self.next == Next::Reply) else {

@@ -1,7 +1,7 @@
 //! The bytes of requests that have no reply yet, and how much of them was sent.
 //!
-//! A byte has a *position* in the stream of all requests to the server, which does not change when earlier bytes are
-//! discarded.
+//! A byte has a *position* in the stream of all requests to the server, which does not change when
+//! earlier bytes are discarded.
 
 use guira_routing::Op;
 use std::ops::Range;
@@ -76,7 +76,8 @@ impl SendBuffer {
         write(&mut self.bytes);
     }
 
-    /// Appends a key to the open get. Returns where the get begins; `None` if the key needs a get of its own.
+    /// Appends a key to the open get. Returns where the get begins; `None` if the key needs a get
+    /// of its own.
     #[inline]
     pub(super) fn extend_get(&mut self, op: Op, key: &[u8]) -> Option<u64> {
         let end = self.end();
@@ -158,7 +159,8 @@ impl SendBuffer {
         self.bytes = bytes;
     }
 
-    /// Discards the requests before `position`, or all of them, if that frees enough memory: they have replies.
+    /// Discards the requests before `position`, or all of them, if that frees enough memory: they
+    /// have replies.
     #[inline]
     pub(super) fn trim(&mut self, position: Option<u64>) {
         match position {
@@ -178,7 +180,8 @@ impl SendBuffer {
         }
     }
 
-    /// Discards everything before `position`, or everything. The rest is sent over the next connection.
+    /// Discards everything before `position`, or everything. The rest is sent over the next
+    /// connection.
     pub(super) fn rewind(&mut self, position: Option<u64>) {
         self.held_from = None;
         self.discard(position.map_or(self.bytes.len(), |position| (position - self.start) as usize));

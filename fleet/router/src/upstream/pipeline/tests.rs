@@ -34,7 +34,8 @@ fn send(pipeline: &mut Pipeline, now_us: u64) -> String {
     text
 }
 
-/// The numbers and outcomes of the requests that `input` completes, and how many bytes are left of it.
+/// The numbers and outcomes of the requests that `input` completes, and how many bytes are left of
+/// it.
 fn receive(pipeline: &mut Pipeline, mut input: &[u8]) -> (Vec<(u32, Outcome)>, usize) {
     let mut replies = Vec::new();
     loop {
