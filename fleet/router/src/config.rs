@@ -4,7 +4,7 @@ use crate::cluster;
 use crate::local_addresses::local_addresses;
 use crate::options::{RouterOptions, ServerTls};
 use crate::sources_info::digest;
-use crate::upstream::{Counted, Keepalive, Server, Servers};
+use crate::upstream::{Counted, Server, Servers};
 use crate::variations::Variations;
 use guira_following::{EtcdPools, Files, Followed, PATIENCE, Reader, Records, Unreadable};
 use guira_names::{NameCounts, Names, NamesOptions, News};
@@ -16,7 +16,7 @@ use guira_serving::Causes;
 use guira_sync::atomic::AtomicU32;
 use guira_transport::net::ToSocketAddrs;
 use guira_transport::{Address, TlsConnector, TlsError};
-use guira_upstream::{Addresses, Secure, host_id};
+use guira_upstream::{Addresses, Keepalive, Secure, host_id};
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -229,9 +229,9 @@ impl Loader {
         // Numbers that were given away by a configuration which is wrong are taken back.
         let mut destinations = self.destinations.clone();
         destinations.release();
-        // A server that no worker uses any more gives its place among those that are out for timeouts to another.
+        // A server that no worker uses any more does not count against the limit of soft TKOs.
         let unused = destinations.free().filter_map(|number| self.servers.list().get(number.0 as usize));
-        unused.for_each(|server| _ = server.standing.heard());
+        unused.for_each(|server| _ = server.health.record_success());
         let built = build(&json, sources, &self.settings, &mut destinations)?;
         warnings.extend(built.warnings);
         Ok(Draft { json, tree: built.tree, pools: built.pools, destinations, warnings })

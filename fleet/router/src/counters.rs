@@ -1,6 +1,6 @@
 //! What each worker counts of its clients' requests.
 
-use crate::upstream::OUTCOMES;
+use crate::upstream::{OUTCOMES, averaged};
 use guira_routing::{CountedPool, Group, Op, Outcome};
 use guira_sync::counters;
 use guira_sync::histogram::{Histogram, Times};
@@ -153,11 +153,6 @@ impl Counters {
     fn average(&self, what: Average) -> Option<f64> {
         Some(self.counts.get(AVERAGES + what as usize)).filter(|bits| *bits != 0).map(f64::from_bits)
     }
-}
-
-/// An average with a new value in it, which counts as one in `window`.
-pub(crate) fn averaged(average: Option<f64>, value: f64, window: f64) -> f64 {
-    average.map_or(value, |average| (value + (window - 1.0) * average) / window)
 }
 
 /// What all workers have counted.

@@ -1,4 +1,4 @@
-//! The two ends of a worker's requests: servers, and clients who wait.
+//! The requests of one worker in flight: clients that wait, and servers that reply.
 
 use crate::calls::{Calls, KeyCount};
 use crate::config::Plan;
@@ -9,7 +9,7 @@ use crate::shared::Shared;
 use crate::spool::{DeleteLog, Waiting, Written};
 use crate::throttle::Throttle;
 use crate::ticket::Ticket;
-use crate::upstream::{Connections, Destination, GivenUp, Heard, Lost, Server, Undelivered};
+use crate::upstream::{Connections, Destination, Expired, FailedRequest, Parsed, Server, Undelivered};
 use crate::waits::Waits;
 use guira_routing::{
     Answer, Arrival, DestinationId, Facts, LogName, Op, Origin, Outcome, Request, Sink, Walks,
@@ -17,16 +17,16 @@ use guira_routing::{
 use guira_serving::{ReplyTo, SlotId, service_token};
 use guira_transport::{Interest, Poll};
 use guira_upstream::wire::can_be_sent;
-use guira_upstream::{Health, Intake, Tko, host_id, is_busy};
+use guira_upstream::{HealthOptions, Intake, Tko, host_id, is_busy};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Whether what a server has said makes sense.
+/// Whether everything that a server has sent is a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Understood {
-    Yes,
-    No,
+enum Input {
+    Valid,
+    Invalid,
 }
 
 #[derive(Debug)]
@@ -34,24 +34,24 @@ pub(crate) struct Flow {
     pub(crate) calls: Calls,
     pub(crate) counters: Arc<Counters>,
     destinations: Connections,
-    health: Health,
-    /// Requests that one server has not answered at most.
+    health: HealthOptions,
+    /// The limit of requests to one server that wait for a reply.
     server_requests: usize,
     failures: Failures,
-    /// Why a server was last found out of service.
-    out: Tko,
-    /// Those that were asked something since they were last sent what they are asked.
+    /// Why the last server that was out of service is so.
+    last_tko: Tko,
+    /// Connections with requests since their last flush.
     dirty: Vec<u32>,
-    /// What handles are told of every request.
+    /// What route handles receive with every request.
     pub(crate) facts: Facts,
     /// The time of [`Facts::now_ms`], in microseconds.
     pub(crate) now_us: u64,
-    /// No request is given up before.
+    /// No request times out, and no probe is due, before this.
     deadline_ms: Option<u64>,
-    /// Of all servers, unless one is read.
+    /// The receive buffer of all servers, unless one is being read.
     intake: Option<Intake>,
     random: u32,
-    /// Where deletes go that fail.
+    /// The log of deletes that fail.
     log: Option<DeleteLog>,
     waits: Waits,
     throttle: Throttle,
@@ -59,10 +59,10 @@ pub(crate) struct Flow {
     shortage_ms: Option<u64>,
 }
 
-/// A shortage on this host is reported no more often.
+/// The least time between two reports of a shortage on this host.
 const SHORTAGE_EVERY_MS: u64 = 10_000;
 
-/// What is told of a delete that has failed and could not be logged.
+/// The error of a delete that has failed and could not be logged.
 const NOT_LOGGED: &[u8] = b"the delete could not be logged";
 
 impl Sink for Flow {
@@ -80,14 +80,14 @@ impl Sink for Flow {
         if !can_be_sent(request) {
             return it.refuse(Outcome::ClientError);
         }
-        if let Some(why) = it.out() {
-            self.out = why;
+        if let Some(why) = it.tko() {
+            self.last_tko = why;
             return self.not_sent(Outcome::Tko, destination, request, log, origin);
         }
         if it.is_full() {
             return self.not_sent(Outcome::Busy, destination, request, log, origin);
         }
-        if it.is_clean() {
+        if it.is_sent() {
             self.dirty.push(destination.0);
         }
         it.push(request, log, origin, self.facts.now_ms);
@@ -108,16 +108,16 @@ impl Sink for Flow {
     fn answer(&mut self, ticket: Ticket, answer: &Answer<'_>) {
         self.counters.answered(answer.outcome);
         if answer.outcome.is_error() {
-            let reply = self.failures.reply(self.calls.form(ticket).missing(), answer, self.out);
+            let reply = self.failures.reply(self.calls.form(ticket).missing(), answer, self.last_tko);
             return self.calls.answer(ticket, &reply);
         }
         self.calls.answer(ticket, answer);
     }
 
     fn arrive(&mut self, ticket: Ticket, at: DestinationId, arrival: Arrival) {
-        // As in mcrouter, a server that is sent nothing is not the first.
+        // As in mcrouter, a server that refuses the request is not the first.
         let it = &self.destinations[at.0 as usize];
-        if it.out().is_some() || it.is_full() {
+        if it.tko().is_some() || it.is_full() {
             return;
         }
         let Arrival { pool, asked_ms, wanted } = arrival;
@@ -128,9 +128,9 @@ impl Sink for Flow {
 
     fn answer_counted(&mut self, ticket: Ticket, answer: &Answer<'_>) {
         if let Some((pool, micros)) = self.calls.arrivals.end(ticket, self.now_us) {
-            // The reply counts that the client receives: a failed get may be a miss.
+            // The client's reply counts: a failed get may be a miss for it.
             let is_failure = answer.outcome.is_error() && {
-                let reply = self.failures.reply(self.calls.form(ticket).missing(), answer, self.out);
+                let reply = self.failures.reply(self.calls.form(ticket).missing(), answer, self.last_tko);
                 reply.outcome.is_error()
             };
             self.counters.ended(pool, if is_failure { End::Failure } else { End::Success }, micros);
@@ -150,7 +150,7 @@ impl Flow {
             health: shared.health(),
             server_requests: shared.server_requests(),
             failures: shared.failures(),
-            out: Tko::Hard,
+            last_tko: Tko::Hard,
             calls: Calls::new(shared.held_replies()),
             counters,
             destinations: Connections::default(),
@@ -167,7 +167,7 @@ impl Flow {
         }
     }
 
-    /// Goes by another configuration from now on.
+    /// Takes over another configuration.
     pub(crate) fn adopt(&mut self, plan: &Plan) {
         let (health, most, counters) = (self.health, self.server_requests, &self.counters);
         let new = |server: &Server| Destination::new(server, health, most, counters.clone());
@@ -177,57 +177,58 @@ impl Flow {
         }
     }
 
-    /// Closes connections to servers that the configuration has no more, once nothing is under way to them.
-    pub(crate) fn let_go(&mut self, walks: &Walks<Ticket>, poll: &Poll) {
-        if self.destinations.have_left() {
-            self.destinations.let_go(|ago| walks.has_requests(ago), poll);
+    /// Closes connections to servers that have left the configuration, once they have no requests
+    /// in flight.
+    pub(crate) fn retire_servers(&mut self, walks: &Walks<Ticket>, poll: &Poll) {
+        if self.destinations.have_departures() {
+            self.destinations.retire(|ago| walks.has_requests(ago), poll);
         }
     }
 
-    /// Servers have other addresses than before: what is asked from now on goes there.
+    /// Servers have new addresses: further requests are sent there.
     pub(crate) fn relocate(&mut self, servers: &[u32], walks: &mut Walks<Ticket>, poll: &Poll) {
-        // What was asked before is sent to where it was meant to go.
+        // Earlier requests are sent to the previous addresses.
         self.flush(walks, poll);
         let known = self.destinations.servers();
         for number in servers.iter().copied().filter(|number| (*number as usize) < known) {
             let it = &mut self.destinations[number as usize];
             if let Some(leaving) = it.relocate(poll, self.facts.now_ms) {
                 let left = self.destinations.leave(number, leaving);
-                if let Err(error) = self.destinations[left as usize].listen_as(poll, service_token(left)) {
-                    self.lose(left, walks, poll, &error);
+                if let Err(error) = self.destinations[left as usize].set_token(poll, service_token(left)) {
+                    self.connection_failed(left, walks, poll, &error);
                 }
-                self.attend(left);
+                self.update_deadline(left);
             }
-            if !self.destinations[number as usize].is_clean() {
+            if !self.destinations[number as usize].is_sent() {
                 self.dirty.push(number);
             }
-            self.attend(number);
+            self.update_deadline(number);
         }
     }
 
-    /// How many more requests may be under way.
+    /// How many further requests clients may send.
     pub(crate) fn room(&self) -> usize {
         self.throttle.room(self.calls.under_way())
     }
 
-    /// Whether one more client may wait until there is room.
+    /// Whether a further client may wait for room.
     pub(crate) fn may_wait(&self) -> bool {
         self.throttle.may_wait()
     }
 
-    /// A client waits: it is told nothing, in this slot, when there is room.
+    /// Makes a client wait for room. It receives an empty reply in this slot then.
     pub(crate) fn hold_back(&mut self, client: ReplyTo, slot: SlotId) {
         let call = self.calls.begin(client, slot, Form::Nothing, KeyCount::One);
         self.throttle.hold(self.calls.key(call, b""), client);
         self.counters.add(Event::Held);
     }
 
-    /// Whether there is room for a client that has waited.
+    /// Whether a client that has waited has room.
     pub(crate) fn is_released(&mut self, client: ReplyTo) -> bool {
         self.throttle.is_released(client)
     }
 
-    /// Lets clients go on that have waited, as many as there is room for. True if there are some.
+    /// Releases waiting clients, as far as there is room. True if any were released.
     pub(crate) fn release(&mut self) -> bool {
         self.throttle.begin_release();
         let mut is_released = false;
@@ -239,7 +240,7 @@ impl Flow {
         is_released
     }
 
-    /// Listens for what was logged.
+    /// Polls for deletes that were logged.
     pub(crate) fn listen(&self, poll: &Poll, number: u32) -> io::Result<()> {
         match &self.log {
             Some(log) => poll.add(log.mailbox(), service_token(number), Interest::Read),
@@ -247,7 +248,7 @@ impl Flow {
         }
     }
 
-    /// A request cannot be sent. A delete is answered when it is logged, or could not be.
+    /// A request cannot be sent. A delete gets its reply after it was logged, or could not be.
     #[cold]
     fn not_sent(
         &mut self,
@@ -266,9 +267,16 @@ impl Flow {
         self.destinations[destination.0 as usize].refuse(why)
     }
 
-    /// A request has failed: a delete is answered when it is logged, or could not be, and others at once.
-    fn forgo(&mut self, number: u32, lost: Lost, answer: &Answer<'_>, walks: &mut Walks<Ticket>) {
-        let Lost { origin, delete } = lost;
+    /// A request has failed. A delete gets its reply after it was logged, or could not be, and
+    /// other requests at once.
+    fn fail_request(
+        &mut self,
+        number: u32,
+        request: FailedRequest,
+        answer: &Answer<'_>,
+        walks: &mut Walks<Ticket>,
+    ) {
+        let FailedRequest { origin, delete } = request;
         let server = DestinationId(self.destinations.server_of(number));
         match (delete, &mut self.log) {
             (Some(delete), Some(log)) => log.take(server, delete, origin, answer.outcome),
@@ -276,7 +284,7 @@ impl Flow {
         }
     }
 
-    /// Answers deletes that were logged, or could not be.
+    /// Replies to deletes that were logged, or could not be.
     pub(crate) fn answer_logged(&mut self, walks: &mut Walks<Ticket>) {
         let settled = self.log.as_mut().map(DeleteLog::settled).unwrap_or_default();
         for (Waiting { origin, why, reply }, written) in settled {
@@ -288,41 +296,39 @@ impl Flow {
         }
     }
 
-    /// A server has something to say.
-    pub(crate) fn hear(&mut self, number: u32, walks: &mut Walks<Ticket>, poll: &Poll) {
+    /// Processes an event of a connection to a server.
+    pub(crate) fn receive(&mut self, number: u32, walks: &mut Walks<Ticket>, poll: &Poll) {
         let it = &mut self.destinations[number as usize];
         let mut intake = it.take_intake(&mut self.intake);
         let result = it.read(poll, service_token(number), self.facts.now_ms, &mut intake);
-        let understood = self.understand(number, walks, &mut intake);
+        let input = self.dispatch(number, walks, &mut intake);
         let it = &mut self.destinations[number as usize];
         it.keep_intake(intake, &mut self.intake);
-        it.tidy();
-        it.end_replies(self.now_us);
-        if it.has_asked() {
+        if it.end_replies(self.now_us) {
             self.dirty.push(number);
         }
-        match result.map(|()| understood) {
-            Ok(Understood::Yes) => {}
-            Ok(Understood::No) => {
-                self.destinations[number as usize].note_nonsense(self.facts.now_ms);
+        match result.map(|()| input) {
+            Ok(Input::Valid) => {}
+            Ok(Input::Invalid) => {
+                self.destinations[number as usize].record_invalid_reply(self.facts.now_ms);
                 self.close(number, walks, poll, Outcome::RemoteError);
             }
-            Err(error) => self.lose(number, walks, poll, &error),
+            Err(error) => self.connection_failed(number, walks, poll, &error),
         }
     }
 
-    /// Deals with the replies that have come from a server.
-    fn understand(&mut self, number: u32, walks: &mut Walks<Ticket>, intake: &mut Intake) -> Understood {
+    /// Passes the replies that have arrived from a server to clients and route handles.
+    fn dispatch(&mut self, number: u32, walks: &mut Walks<Ticket>, intake: &mut Intake) -> Input {
         let mut at = 0;
         let input = intake.input();
-        let (understood, wanted) = loop {
+        let (validity, wanted) = loop {
             let Flow { destinations, calls, counters, .. } = self;
-            at += destinations[number as usize].items(&input[at..], |ticket, value| {
+            at += destinations[number as usize].take_hits(&input[at..], |ticket, value| {
                 counters.answered(Outcome::Found);
                 calls.item(ticket, value);
             });
             match self.destinations[number as usize].next(&input[at..]) {
-                Heard::Answer(origin, mut answer, taken) => {
+                Parsed::Reply(origin, mut answer, taken) => {
                     // Only route handles read the server of a reply.
                     if let Origin::Frame { .. } = origin {
                         let server = self.destinations.server_of(number);
@@ -331,23 +337,23 @@ impl Flow {
                     walks.answer(origin, &answer, self);
                     at += taken;
                 }
-                Heard::Failed(lost, answer, taken) => {
-                    self.forgo(number, lost, &answer, walks);
+                Parsed::FailedDelete(request, answer, taken) => {
+                    self.fail_request(number, request, &answer, walks);
                     at += taken;
                 }
-                Heard::Nothing(taken) => at += taken,
-                Heard::Silence(wanted) => break (Understood::Yes, wanted),
-                Heard::Garbage => break (Understood::No, 0),
+                Parsed::OwnReply(taken) | Parsed::Discarded(taken) => at += taken,
+                Parsed::Incomplete(wanted) => break (Input::Valid, wanted),
+                Parsed::Invalid => break (Input::Invalid, 0),
             }
         };
         intake.taken(at, wanted);
-        understood
+        validity
     }
 
-    /// The system has said that a connection is of no use.
-    fn lose(&mut self, number: u32, walks: &mut Walks<Ticket>, poll: &Poll, error: &io::Error) {
+    /// The operating system reports that a connection has failed.
+    fn connection_failed(&mut self, number: u32, walks: &mut Walks<Ticket>, poll: &Poll, error: &io::Error) {
         let it = &self.destinations[number as usize];
-        if it.is_reached() {
+        if it.is_connected() {
             return self.fail(number, walks, poll, Outcome::RemoteError);
         }
         if is_busy(error) {
@@ -357,16 +363,16 @@ impl Flow {
         self.fail(number, walks, poll, Outcome::ConnectError);
     }
 
-    /// Reports, once in a while, that connections to servers fail for a reason of this host.
+    /// Logs from time to time that connections to servers fail for a reason of this host.
     fn report_shortage(&mut self, number: u32, error: &io::Error) {
         self.counters.add(Event::Shortage);
         let is_due = self.shortage_ms.is_none_or(|then| self.facts.now_ms >= then + SHORTAGE_EVERY_MS);
-        // A server at a UNIX socket that has not accepted others yet is busy itself.
+        // The full backlog of a UNIX socket is no shortage of this host.
         if is_due && error.kind() != io::ErrorKind::WouldBlock {
             self.shortage_ms = Some(self.facts.now_ms);
             let server = self.destinations[number as usize].address().map(tracing::field::display);
-            // Operator: Raise the limit of open files, or `net.ipv4.ip_local_port_range`. The server is
-            // not marked as failed for it.
+            // Operator: Raise the limit of open files, or `net.ipv4.ip_local_port_range`. The
+            // server is not marked as failed for it.
             tracing::warn!(
                 server,
                 %error,
@@ -376,56 +382,56 @@ impl Flow {
         }
     }
 
-    /// A connection is of no use, and its server may be out.
+    /// Closes a failed connection, and records the failure of its server.
     fn fail(&mut self, number: u32, walks: &mut Walks<Ticket>, poll: &Poll, why: Outcome) {
-        self.destinations[number as usize].note_failure(self.facts.now_ms);
+        self.destinations[number as usize].record_failure(self.facts.now_ms);
         self.close(number, walks, poll, why);
     }
 
-    /// Closes a connection: whoever waits for its answers is told.
+    /// Closes a connection. Requests on it fail for this reason.
     fn close(&mut self, number: u32, walks: &mut Walks<Ticket>, poll: &Poll, why: Outcome) {
         let it = &mut self.destinations[number as usize];
-        let all = it.fail(poll, why);
-        if !it.is_clean() {
+        let failed = it.disconnect(poll, why);
+        if !it.is_sent() {
             self.dirty.push(number);
         }
-        self.attend(number);
-        for lost in all {
-            self.forgo(number, lost, &Answer::of(why), walks);
+        self.update_deadline(number);
+        for request in failed {
+            self.fail_request(number, request, &Answer::of(why), walks);
         }
     }
 
-    /// A destination's deadline may have changed.
-    fn attend(&mut self, number: u32) {
+    /// The deadline of a connection may have changed.
+    fn update_deadline(&mut self, number: u32) {
         let deadline = self.destinations[number as usize].deadline(self.facts.now_ms);
         self.deadline_ms = self.deadline_ms.into_iter().chain(deadline).min();
     }
 
-    /// So much time has passed since the worker started.
-    pub(crate) fn look_at_clock(&mut self, time: Duration) {
+    /// Sets the time since the worker started.
+    pub(crate) fn set_clock(&mut self, time: Duration) {
         self.now_us = time.as_micros() as u64;
         self.facts.now_ms = self.now_us / 1000;
     }
 
-    /// Whether a server was asked something that was not sent.
+    /// Whether there are requests since the last flush.
     pub(crate) fn has_unsent(&self) -> bool {
         !self.dirty.is_empty()
     }
 
-    /// Whether servers and the log owe nobody an answer.
+    /// Whether no client waits for a server or for the log.
     pub(crate) fn is_idle(&self) -> bool {
         self.destinations.iter().all(Destination::is_idle) && self.log.as_ref().is_none_or(DeleteLog::is_idle)
     }
 
-    /// Sends servers what they are asked, and the log what has failed.
+    /// Sends requests to servers, and failed deletes to the log.
     pub(crate) fn flush(&mut self, walks: &mut Walks<Ticket>, poll: &Poll) {
         let mut next = 0;
         while let Some(number) = self.dirty.get(next).copied() {
             next += 1;
             let it = &mut self.destinations[number as usize];
             match it.flush(poll, service_token(number), self.now_us) {
-                Ok(()) => self.attend(number),
-                Err(error) => self.lose(number, walks, poll, &error),
+                Ok(()) => self.update_deadline(number),
+                Err(error) => self.connection_failed(number, walks, poll, &error),
             }
         }
         self.dirty.clear();
@@ -434,18 +440,18 @@ impl Flow {
         }
     }
 
-    /// Gives up what has waited for too long, and asks servers whether they are back.
-    pub(crate) fn give_up(&mut self, walks: &mut Walks<Ticket>, poll: &Poll) {
+    /// Times requests out, closes idle connections, and sends probes.
+    pub(crate) fn expire(&mut self, walks: &mut Walks<Ticket>, poll: &Poll) {
         if self.deadline_ms.is_none_or(|deadline| self.facts.now_ms < deadline) {
             return;
         }
         for number in self.destinations.numbers() {
-            self.give_up_of(number, walks, poll);
+            self.time_out(number, walks, poll);
             self.random = self.random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             let it = &mut self.destinations[number as usize];
             it.close_idle(poll, self.facts.now_ms);
-            let was_clean = it.is_clean();
-            if it.probe(self.facts.now_ms, self.random >> 8) && was_clean {
+            let was_sent = it.is_sent();
+            if it.probe(self.facts.now_ms, self.random >> 8) && was_sent {
                 self.dirty.push(number);
             }
         }
@@ -454,31 +460,33 @@ impl Flow {
         self.deadline_ms = self.destinations.iter().filter_map(|it| it.deadline(now_ms)).min();
     }
 
-    fn give_up_of(&mut self, number: u32, walks: &mut Walks<Ticket>, poll: &Poll) {
-        while let Some(given_up) = self.destinations[number as usize].give_up(self.facts.now_ms) {
-            match given_up {
-                GivenUp::Request(lost) => self.forgo(number, lost, &Answer::of(Outcome::Timeout), walks),
-                GivenUp::Unreachable(lost) => {
-                    self.forgo(number, lost, &Answer::of(Outcome::ConnectTimeout), walks);
+    fn time_out(&mut self, number: u32, walks: &mut Walks<Ticket>, poll: &Poll) {
+        while let Some(expired) = self.destinations[number as usize].time_out(self.facts.now_ms) {
+            match expired {
+                Expired::Request(request) => {
+                    self.fail_request(number, request, &Answer::of(Outcome::Timeout), walks)
+                }
+                Expired::Connect(request) => {
+                    self.fail_request(number, request, &Answer::of(Outcome::ConnectTimeout), walks);
                     return self.close(number, walks, poll, Outcome::ConnectTimeout);
                 }
-                GivenUp::Stuck(lost) => {
-                    self.forgo(number, lost, &Answer::of(Outcome::Timeout), walks);
+                Expired::Stuck(request) => {
+                    self.fail_request(number, request, &Answer::of(Outcome::Timeout), walks);
                     return self.fail(number, walks, poll, Outcome::Timeout);
                 }
             }
         }
     }
 
-    /// Tells handles that have waited for a time that it is over.
-    pub(crate) fn wake(&mut self, walks: &mut Walks<Ticket>) {
+    /// Continues route handles whose waiting time is over.
+    pub(crate) fn end_waits(&mut self, walks: &mut Walks<Ticket>) {
         while let Some(origin) = self.waits.due(self.facts.now_ms) {
             walks.answer(origin, &Answer::of(Outcome::Ok), self);
         }
     }
 
-    /// Milliseconds until something may have to be given up, or a handle is to be told that its time is over.
-    pub(crate) fn patience_ms(&self) -> Option<u64> {
+    /// Milliseconds until the next deadline of a server or a route handle.
+    pub(crate) fn until_deadline_ms(&self) -> Option<u64> {
         let next = self.deadline_ms.into_iter().chain(self.waits.next_ms()).min();
         next.map(|deadline| deadline.saturating_sub(self.facts.now_ms))
     }

@@ -1,13 +1,13 @@
 //! The router: clients on one side, servers on the other, and a tree of routes (fleet/routing) between them.
 //!
 //! ```text
-//! client ── RouterService::run ── Walks ── Flow ─┬─ Destination ── wire ──► server
+//! client ── RouterService::run ── Walks ── Flow ─┬─ Destination ──────────► server
 //!    ▲                                           │
 //!    └──── Calls: slots of the outbox ◄──────────┴─ reply ◄─────────────── server
 //! ```
 //!
-//! Requests of all clients that come in one round of the worker are gathered for each server and sent with one call; gets that follow each other are sent as
-//! one get of several keys.
+//! The requests of all clients in one round of the worker are gathered for each server and sent with one call. Gets that
+//! follow each other are sent as one get of several keys.
 
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "a comment is there where it tells more than the name")]
@@ -52,7 +52,8 @@ mod waits;
 mod web;
 
 pub use cluster::{ClusterNode, ClusterNodeError};
-/// Checks the laws of replies for `input`: requests on its first line, and what a server replies. For tests.
+/// Checks the laws of replies for `input`: requests on its first line, and what a server replies.
+/// For tests.
 ///
 /// # Panics
 /// When a law does not hold.
@@ -64,7 +65,7 @@ pub fn obey_laws_of_replies(input: &[u8]) {
 pub use config::{LoadError, Source, check};
 pub use explain::{ExplainError, Explanation, explain};
 pub use failures::{Detail, Failed, Failures, Syntax};
-pub use guira_upstream::Health;
+pub use guira_upstream::{HealthOptions, Keepalive};
 pub use metrics::{FAMILIES, metric_tables};
 pub use options::{
     Dump, Flushes, Identity, Limits, Operations, Reloading, RouterOptions, ServerTls, StatsFilesOptions,
@@ -75,5 +76,4 @@ pub use spool::{
     FileEnd, FileFate, FileReport, Left, LeftReason, LogOptions, LogSync, LogVersion, Remarks, ReplayError,
     ReplayManner, ReplayOptions, ReplayReport, ReplayTakes, replay,
 };
-pub use upstream::Keepalive;
 pub use variations::{ShardSplits, Variations};

@@ -249,7 +249,7 @@ fn add_server(out: &mut Exposition, name: &str, server: &Server, former: Option<
         out.sample(SERVER_CONNECTIONS, &[name, state], connections);
     }
     for (reason, tko) in [("soft", Tko::Soft), ("hard", Tko::Hard)] {
-        out.sample(SERVER_TKO, &[name, reason], u32::from(server.standing.tko() == Some(tko)));
+        out.sample(SERVER_TKO, &[name, reason], u32::from(server.health.tko() == Some(tko)));
     }
     out.sample(SERVER_PENDING, &[name], meters.pending());
     out.sample(SERVER_INFLIGHT, &[name], meters.inflight());
@@ -264,7 +264,7 @@ fn add_pools(out: &mut Exposition, figures: &Figures<'_>) {
         let name = [&*pool.name];
         let counts = figures.pools.counts(plan, pool);
         out.sample(POOL_SERVERS, &name, plan.servers_of(pool).count());
-        out.sample(POOL_TKO, &name, plan.servers_of(pool).filter(|server| !server.standing.is_in()).count());
+        out.sample(POOL_TKO, &name, plan.servers_of(pool).filter(|server| !server.health.is_up()).count());
         out.sample(POOL_REQUESTS, &name, counts.requests);
         out.sample(POOL_ERRORS, &name, counts.errors);
     }

@@ -4,14 +4,13 @@ use crate::client_limit::ClientLimit;
 use crate::cluster::ClusterNode;
 use crate::failures::Failures;
 use crate::spool::LogOptions;
-use crate::upstream::Keepalive;
 use crate::variations::Variations;
 use guira_control::EtcdOptions;
 use guira_following::Source;
 use guira_routing::Settings;
 use guira_serving::Listen;
 use guira_transport::{TlsClientOptions, TlsName, TlsOptions};
-use guira_upstream::Health;
+use guira_upstream::{HealthOptions, Keepalive};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -34,7 +33,7 @@ pub struct RouterOptions {
     pub variations: Variations,
     pub settings: Settings,
     pub identity: Identity,
-    pub health: Health,
+    pub health: HealthOptions,
     pub keepalive: Option<Keepalive>,
     pub limits: Limits,
     pub failures: Failures,

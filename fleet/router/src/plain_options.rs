@@ -6,13 +6,13 @@ use crate::options::{Flushes, Identity, Limits, Operations, Reloading, RouterOpt
 use crate::variations::{ShardSplits, Variations};
 use guira_routing::Settings;
 use guira_transport::{NameCheck, Resumption, TlsClientOptions};
-use guira_upstream::Health;
+use guira_upstream::HealthOptions;
 use std::time::Duration;
 
 /// One worker, that goes by this configuration, and whose servers may take twenty seconds.
 pub(crate) fn plain_options(config: String) -> RouterOptions {
     let settings = Settings::plain("/././", Duration::from_secs(20));
-    let health = Health {
+    let health = HealthOptions {
         timeouts_until_tko: Some(3),
         soft_tkos_max: 0,
         probe_initial: Duration::from_secs(10),

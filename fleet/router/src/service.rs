@@ -134,7 +134,7 @@ impl RequestHandler for RouterService {
 
 impl Service for RouterService {
     fn deadline(&self) -> Option<Duration> {
-        let patience = self.flow.patience_ms();
+        let patience = self.flow.until_deadline_ms();
         let held =
             self.held.front().map(|(_, since)| (since + HELD_MS).saturating_sub(self.flow.facts.now_ms));
         patience.into_iter().chain(held).min().map(Duration::from_millis)
@@ -142,7 +142,7 @@ impl Service for RouterService {
 
     fn begin_round(&mut self) {
         self.now = self.clock.now();
-        self.flow.look_at_clock(self.watch.elapsed());
+        self.flow.set_clock(self.watch.elapsed());
         self.flow.counters.add(Event::Round);
         self.flow.facts.now_s = self.clock.now_unix();
     }
@@ -159,13 +159,13 @@ impl Service for RouterService {
         if number >= FIRST_UDP {
             return self.on_own_event(number, round.clients.poll());
         }
-        self.flow.hear(number, &mut self.walks, round.clients.poll());
+        self.flow.receive(number, &mut self.walks, round.clients.poll());
     }
 
     fn deliver(&mut self, round: &mut Round<'_, Self>) -> bool {
-        self.flow.give_up(&mut self.walks, round.clients.poll());
-        self.flow.wake(&mut self.walks);
-        self.flow.let_go(&self.walks, round.clients.poll());
+        self.flow.expire(&mut self.walks, round.clients.poll());
+        self.flow.end_waits(&mut self.walks);
+        self.flow.retire_servers(&self.walks, round.clients.poll());
         self.send_held(round.clients);
         self.hand_out_all(round.clients);
         // Those who go on may be gone: then others do, in another round.
@@ -184,7 +184,7 @@ impl Service for RouterService {
         }
         self.gathered = 0;
         if self.flow.has_unsent() {
-            self.flow.look_at_clock(self.watch.elapsed());
+            self.flow.set_clock(self.watch.elapsed());
         }
         self.flow.flush(&mut self.walks, round.clients.poll());
         // Requests that could not be sent are answered already.

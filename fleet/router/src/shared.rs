@@ -19,7 +19,7 @@ use guira_sync::atomic::Ordering;
 use guira_sync::clock::{Stopwatch, wall_clock};
 use guira_sync::lock::{Mutex, MutexGuard};
 use guira_transport::Address;
-use guira_upstream::{Health, Tko};
+use guira_upstream::{HealthOptions, Tko};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ use std::sync::Arc;
 pub(crate) struct Shared {
     settings: Settings,
     client_limit: ClientLimit,
-    health: Health,
+    health: HealthOptions,
     failures: Failures,
     flushes: Flushes,
     operations: Operations,
@@ -78,8 +78,9 @@ pub(crate) enum Origin {
     Saved,
 }
 
-/// When something was: in seconds since 1970, and for how long it is past, by a clock that nobody sets. Each is told as it is, since a
-/// difference of both, in whole seconds, would be another one from time to time.
+/// When something was: in seconds since 1970, and for how long it is past, by a clock that nobody
+/// sets. Each is told as it is, since a difference of both, in whole seconds, would be another one
+/// from time to time.
 #[derive(Clone, Debug)]
 pub(crate) struct Moment {
     pub(crate) unix: u64,
@@ -115,25 +116,26 @@ fn limit(most: u32) -> usize {
     if most == 0 { usize::MAX } else { most as usize }
 }
 
-/// Servers that `plan` uses and `before` did not are sent requests, whatever was known of them: a server that has left a
-/// pool and comes back was started again. One that leaves stays as it is, since workers may still use `before`.
-fn forget_standings(before: &Plan, plan: &Plan) {
-    let of = |server: &Server| Arc::as_ptr(&server.standing);
+/// Clears the failures of servers that `plan` uses and `before` did not: a server that has left a
+/// pool and comes back was started again. A server that leaves keeps its health, since workers may
+/// still use `before`.
+fn forget_failures(before: &Plan, plan: &Plan) {
+    let of = |server: &Server| Arc::as_ptr(&server.health);
     let used: HashSet<_> = before.in_use().into_iter().map(|(_, server)| of(server)).collect();
     let all = plan.in_use().into_iter().map(|(_, server)| server);
-    all.filter(|server| !used.contains(&of(server))).for_each(|server| _ = server.standing.heard());
+    all.filter(|server| !used.contains(&of(server))).for_each(|server| _ = server.health.record_success());
 }
 
 /// Reports servers that leave while they are marked as failed, in mcrouter's words.
 fn report_departed(before: &Plan, plan: &Plan) {
-    let of = |server: &Server| Arc::as_ptr(&server.standing);
+    let of = |server: &Server| Arc::as_ptr(&server.health);
     let used: HashSet<_> = plan.in_use().into_iter().map(|(_, server)| of(server)).collect();
     let out = |why| {
         let servers = plan.in_use().into_iter();
-        servers.filter(|(_, server)| server.standing.tko() == Some(why)).count()
+        servers.filter(|(_, server)| server.health.tko() == Some(why)).count()
     };
     let left = before.in_use().into_iter().filter(|(_, server)| !used.contains(&of(server)));
-    for (address, _) in left.filter(|(_, server)| !server.standing.is_in()) {
+    for (address, _) in left.filter(|(_, server)| !server.health.is_up()) {
         tracing::info!(
             "{address} was TKO, removed from config. Total hard TKOs: {}; soft TKOs: {}. Reply: mc_res_ok",
             out(Tko::Hard),
@@ -214,7 +216,7 @@ impl Shared {
         &self.settings
     }
 
-    pub(crate) fn health(&self) -> Health {
+    pub(crate) fn health(&self) -> HealthOptions {
         self.health
     }
 
@@ -245,7 +247,8 @@ impl Shared {
         self.server_requests
     }
 
-    /// Bytes of replies of a worker that wait for others of the same request, beside what connections hold.
+    /// Bytes of replies of a worker that wait for others of the same request, beside what
+    /// connections hold.
     pub(crate) fn held_replies(&self) -> usize {
         self.held_replies
     }
@@ -276,7 +279,7 @@ impl Shared {
 
     pub(crate) fn replace(&self, plan: SharedPlan) {
         self.kept_as_it_is();
-        forget_standings(&self.plan(), &plan);
+        forget_failures(&self.plan(), &plan);
         report_departed(&self.plan(), &plan);
         self.limit_clients(plan.in_use().len());
         let mut state = self.state();

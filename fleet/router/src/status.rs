@@ -28,7 +28,7 @@ pub(crate) fn json(shared: &Shared, fault: Option<String>) -> Value {
         "config": config_json(&figures),
         "latency": latency_json(&figures),
         "server_count": servers.len(),
-        "servers_out": servers.iter().filter(|(_, server)| !server.standing.is_in()).count(),
+        "servers_out": servers.iter().filter(|(_, server)| !server.health.is_up()).count(),
         "servers": shown.collect::<Vec<_>>(),
         "pools": pools_json(&figures),
     })
@@ -108,7 +108,7 @@ fn server_json(name: &str, server: &Server) -> Value {
         .zip(meters.states())
         .map(|(state, count)| ((*state).to_owned(), count.into()))
         .collect();
-    let tko = server.standing.tko().map(|why| match why {
+    let tko = server.health.tko().map(|why| match why {
         Tko::Soft => "soft",
         Tko::Hard => "hard",
     });
@@ -116,7 +116,7 @@ fn server_json(name: &str, server: &Server) -> Value {
         "server": name,
         "states": states,
         "tko": tko,
-        "failures_in_a_row": server.standing.failures(),
+        "failures_in_a_row": server.health.failures_in_a_row(),
         "latency_us": meters.latency(),
         "pending": meters.pending(),
         "inflight": meters.inflight(),
@@ -137,7 +137,7 @@ fn pools_json(figures: &Figures<'_>) -> Vec<Value> {
         json!({
             "pool": &*pool.name,
             "servers": plan.servers_of(pool).count(),
-            "tko": plan.servers_of(pool).filter(|server| !server.standing.is_in()).count(),
+            "tko": plan.servers_of(pool).filter(|server| !server.health.is_up()).count(),
             "requests": counts.requests,
             "errors": counts.errors,
             "refused": counts.refused,

@@ -1,45 +1,46 @@
-//! Whether a server is sent requests: all threads that ask it know what one has found out.
+//! Whether a server is in service. All threads that send it requests share one word.
 //!
-//! A server that has not answered several requests in a row, or cannot be connected to, is *out* (mcrouter: TKO): requests for it fail at once, and the
-//! one that has found out asks it from time to time whether it is there again. Any reply says that it is.
+//! After several timeouts in a row, or when no connection can be made, a server is *out of service*
+//! (mcrouter: TKO): its requests fail at once, and the thread that has detected the failure probes
+//! it. Any reply brings it back into service.
 
 use guira_sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// When servers count as down, and how they are tried again.
+/// When a server is taken out of service, and how it is probed then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Health {
-    /// Off if there is none.
+pub struct HealthOptions {
+    /// `None`: a server always stays in service.
     pub timeouts_until_tko: Option<u32>,
-    /// How many servers may be down for their timeouts at once; any number if 0.
+    /// How many servers may be out of service for timeouts at the same time; 0 is no limit.
     pub soft_tkos_max: u32,
     pub probe_initial: Duration,
     pub probe_max: Duration,
-    /// A connection that is not used for so long is closed; never if it is zero.
+    /// Idle time after which a connection is closed; zero is never.
     pub inactive_after: Duration,
 }
 
-/// What is known of a server: one word, so that a reply and a failure that meet are ordered, and a server that is out always has a failure that the
-/// next reply takes back. The orderings are Relaxed: nothing else is published by it, and a thread that learns a little later sends a request
-/// more.
+/// The health of a server in one word, so that a success and a failure at the same time are
+/// ordered, and a server out of service always has a failure that its next reply clears. The
+/// orderings are Relaxed: the word publishes no other memory, and a thread that reads an old value
+/// only sends one more request.
 #[derive(Debug, Default)]
-pub struct Standing {
-    /// `IN`, or why it is out, in the lowest two bits. Above them, failures in a row: requests that were not answered in time, or by nonsense, and
-    /// attempts to connect.
+pub struct Health {
+    /// The state in the lowest two bits. Above them, failures in a row: timeouts, invalid replies,
+    /// and failed attempts to connect.
     word: AtomicU32,
-    /// How many servers of the router are out for their timeouts.
-    slow: Arc<AtomicU32>,
+    /// How many servers are out of service for timeouts.
+    soft_tkos: Arc<AtomicU32>,
 }
 
-const IN: u32 = 0;
-const SLOW: u32 = 1;
-const GONE: u32 = 2;
+const UP: u32 = 0;
+const SOFT: u32 = 1;
+const HARD: u32 = 2;
 const STATE: u32 = 3;
 const FAILURE: u32 = 4;
 
-/// The word with one failure more.
-fn one_more(word: u32) -> u32 {
+fn with_failure(word: u32) -> u32 {
     word.checked_add(FAILURE).unwrap_or(word)
 }
 
@@ -47,60 +48,62 @@ fn failures(word: u32) -> u32 {
     word / FAILURE
 }
 
-/// What a reply has ended.
+/// What a success has cleared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum Cleared {
     Nothing,
-    /// Failures in a row, or the time for which the server was out.
     Failures,
 }
 
-/// Why a server is out, as mcrouter has it.
+/// Why a server is out of service, in mcrouter's terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tko {
-    /// It has not answered in time, or made no sense, several times in a row.
+    /// Several requests in a row timed out or had invalid replies.
     Soft,
-    /// It cannot be connected to.
+    /// No connection can be made.
     Hard,
 }
 
-/// Who asks a server whether it is back.
+/// Which thread probes a server that is out of service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Prober {
-    /// Who was told this.
-    You,
-    SomebodyElse,
+    /// The one that has just taken the server out of service.
+    Caller,
+    Other,
 }
 
-impl Standing {
-    /// A server of a router of which `slow` are out for their timeouts.
-    pub fn new(slow: Arc<AtomicU32>) -> Self {
-        Standing { word: AtomicU32::new(IN), slow }
+impl Health {
+    /// The health of one of the servers that share the count `soft_tkos`.
+    pub fn new(soft_tkos: Arc<AtomicU32>) -> Self {
+        Health { word: AtomicU32::new(UP), soft_tkos }
     }
 
     #[inline]
-    pub fn is_in(&self) -> bool {
-        self.word.load(Ordering::Relaxed) & STATE == IN
+    pub fn is_up(&self) -> bool {
+        self.word.load(Ordering::Relaxed) & STATE == UP
     }
 
-    /// A request was not answered in time, or by what makes no sense. `None` if it is sent more all the same.
-    pub fn timed_out(&self, options: &Health) -> Option<Prober> {
-        let puts_out = |word: u32| {
-            let is_enough = options.timeouts_until_tko.is_some_and(|most| failures(one_more(word)) >= most);
-            is_enough.then_some(word & STATE == IN)
+    /// Records a timeout or an invalid reply. Returns who probes the server if it is out of
+    /// service.
+    pub fn record_soft_failure(&self, options: &HealthOptions) -> Option<Prober> {
+        let takes_out = |word: u32| {
+            let is_enough =
+                options.timeouts_until_tko.is_some_and(|most| failures(with_failure(word)) >= most);
+            is_enough.then_some(word & STATE == UP)
         };
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
-            let is_first = puts_out(word) == Some(true);
-            // If many are slow at once, it is not they who are: all of their requests would fail.
-            let is_out = is_first && self.take_place(options.soft_tkos_max);
-            let next = one_more(word) | if is_out { SLOW } else { IN };
+            let is_first = takes_out(word) == Some(true);
+            // Above the limit the network is at fault rather than the servers: all requests would
+            // fail.
+            let is_taken_out = is_first && self.reserve_soft_tko(options.soft_tkos_max);
+            let next = with_failure(word) | if is_taken_out { SOFT } else { UP };
             match self.word.compare_exchange_weak(word, next, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) if is_out => return Some(Prober::You),
-                Ok(_) => return (puts_out(word) == Some(false)).then_some(Prober::SomebodyElse),
+                Ok(_) if is_taken_out => return Some(Prober::Caller),
+                Ok(_) => return (takes_out(word) == Some(false)).then_some(Prober::Other),
                 Err(other) => {
-                    if is_out {
-                        self.slow.fetch_sub(1, Ordering::Relaxed);
+                    if is_taken_out {
+                        self.soft_tkos.fetch_sub(1, Ordering::Relaxed);
                     }
                     word = other;
                 }
@@ -108,78 +111,78 @@ impl Standing {
         }
     }
 
-    /// One of the places for servers that are out for their timeouts.
-    fn take_place(&self, most: u32) -> bool {
-        let may_go = |slow: u32| (most == 0 || slow < most).then_some(slow + 1);
-        self.slow.fetch_update(Ordering::Relaxed, Ordering::Relaxed, may_go).is_ok()
+    /// Counts one more server that is out of service for timeouts, unless the limit is reached.
+    fn reserve_soft_tko(&self, most: u32) -> bool {
+        let reserved = |count: u32| (most == 0 || count < most).then_some(count + 1);
+        self.soft_tkos.fetch_update(Ordering::Relaxed, Ordering::Relaxed, reserved).is_ok()
     }
 
-    /// It cannot be connected to.
-    pub fn unreachable(&self, options: &Health) -> Option<Prober> {
-        let turned = |word: u32| match options.timeouts_until_tko {
-            None => one_more(word),
-            Some(_) => one_more(word) & !STATE | GONE,
+    /// Records a failed attempt to connect. Returns who probes the server if it is out of service.
+    pub fn record_hard_failure(&self, options: &HealthOptions) -> Option<Prober> {
+        let next = |word: u32| match options.timeouts_until_tko {
+            None => with_failure(word),
+            Some(_) => with_failure(word) & !STATE | HARD,
         };
-        let update = |word| Some(turned(word));
+        let update = |word| Some(next(word));
         let before = self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, update);
         let before = before.unwrap_or_else(|word| word) & STATE;
         options.timeouts_until_tko?;
-        if before == SLOW {
-            self.slow.fetch_sub(1, Ordering::Relaxed);
+        if before == SOFT {
+            self.soft_tkos.fetch_sub(1, Ordering::Relaxed);
         }
-        Some(if before == IN { Prober::You } else { Prober::SomebodyElse })
+        Some(if before == UP { Prober::Caller } else { Prober::Other })
     }
 
-    /// Why it is out, if it is.
+    /// Why the server is out of service. `None` if it is not.
     pub fn tko(&self) -> Option<Tko> {
         match self.word.load(Ordering::Relaxed) & STATE {
-            SLOW => Some(Tko::Soft),
-            GONE => Some(Tko::Hard),
+            SOFT => Some(Tko::Soft),
+            HARD => Some(Tko::Hard),
             _ => None,
         }
     }
 
-    /// How often it has failed since it has last answered.
-    pub fn failures(&self) -> u32 {
+    /// Failures since the last success.
+    pub fn failures_in_a_row(&self) -> u32 {
         failures(self.word.load(Ordering::Relaxed))
     }
 
-    /// It has answered, or what was found out before counts no more.
+    /// Records a reply, or clears failures that no longer count.
     #[inline]
-    pub fn heard(&self) -> Ended {
+    pub fn record_success(&self) -> Cleared {
         if self.word.load(Ordering::Relaxed) == 0 {
-            return Ended::Nothing;
+            return Cleared::Nothing;
         }
-        if self.word.swap(0, Ordering::Relaxed) & STATE == SLOW {
-            self.slow.fetch_sub(1, Ordering::Relaxed);
+        if self.word.swap(0, Ordering::Relaxed) & STATE == SOFT {
+            self.soft_tkos.fetch_sub(1, Ordering::Relaxed);
         }
-        Ended::Failures
+        Cleared::Failures
     }
 }
 
-/// A server that is forgotten leaves its place to another.
-impl Drop for Standing {
+/// A server that is removed no longer counts against the limit of soft TKOs.
+impl Drop for Health {
     fn drop(&mut self) {
-        self.heard();
+        self.record_success();
     }
 }
 
-/// When a server that is out is asked next, by the worker that asks.
+/// When the thread that probes a server sends the next probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Probes {
+pub struct ProbeSchedule {
     pub next_ms: u64,
     gap_ms: u32,
 }
 
-impl Probes {
-    pub fn begin(now_ms: u64, options: &Health) -> Self {
+impl ProbeSchedule {
+    pub fn begin(now_ms: u64, options: &HealthOptions) -> Self {
         let gap_ms = options.probe_initial.as_millis() as u32;
-        Probes { next_ms: now_ms + u64::from(gap_ms), gap_ms }
+        ProbeSchedule { next_ms: now_ms + u64::from(gap_ms), gap_ms }
     }
 
-    /// It was asked. The next time is half as long away again, and a part of that which is different for each, so that servers which have
-    /// failed together are not asked together.
-    pub fn asked(&mut self, now_ms: u64, options: &Health, random: u32) {
+    /// A probe is sent now: the next gap is half as long again, plus a random part, so that servers
+    /// that have failed together are not probed together.
+    pub fn advance(&mut self, now_ms: u64, options: &HealthOptions, random: u32) {
         let gap = u64::from(self.gap_ms) * 3 / 2;
         self.gap_ms = gap.min(options.probe_max.as_millis() as u64) as u32;
         // From 5 to 50 % more.
@@ -192,8 +195,8 @@ impl Probes {
 mod tests {
     use super::*;
 
-    /// mcrouter's.
-    const OPTIONS: Health = Health {
+    /// mcrouter's defaults.
+    const OPTIONS: HealthOptions = HealthOptions {
         timeouts_until_tko: Some(3),
         soft_tkos_max: 0,
         probe_initial: Duration::from_secs(10),
@@ -202,80 +205,87 @@ mod tests {
     };
 
     #[test]
-    fn a_server_is_out_after_timeouts_in_a_row_and_in_again_once_it_answers() {
-        let standing = Standing::default();
-        assert_eq!((standing.timed_out(&OPTIONS), standing.timed_out(&OPTIONS)), (None, None));
-        standing.heard();
-        assert_eq!((standing.timed_out(&OPTIONS), standing.timed_out(&OPTIONS)), (None, None));
-        assert!(standing.is_in());
-        assert_eq!(standing.timed_out(&OPTIONS), Some(Prober::You));
-        assert_eq!(standing.timed_out(&OPTIONS), Some(Prober::SomebodyElse));
-        assert_eq!(standing.unreachable(&OPTIONS), Some(Prober::SomebodyElse));
-        assert!(!standing.is_in());
-        assert_eq!((standing.tko(), standing.failures()), (Some(Tko::Hard), 5));
-        standing.heard();
-        assert!(standing.is_in());
-        assert_eq!((standing.tko(), standing.failures()), (None, 0));
-        assert_eq!(standing.unreachable(&OPTIONS), Some(Prober::You));
-        assert_eq!((standing.tko(), standing.failures()), (Some(Tko::Hard), 1));
-        let never = Health { timeouts_until_tko: None, ..OPTIONS };
-        let standing = Standing::default();
+    fn a_server_is_out_of_service_after_timeouts_in_a_row_until_it_replies() {
+        let health = Health::default();
+        assert_eq!(
+            (health.record_soft_failure(&OPTIONS), health.record_soft_failure(&OPTIONS)),
+            (None, None)
+        );
+        health.record_success();
+        assert_eq!(
+            (health.record_soft_failure(&OPTIONS), health.record_soft_failure(&OPTIONS)),
+            (None, None)
+        );
+        assert!(health.is_up());
+        assert_eq!(health.record_soft_failure(&OPTIONS), Some(Prober::Caller));
+        assert_eq!(health.record_soft_failure(&OPTIONS), Some(Prober::Other));
+        assert_eq!(health.record_hard_failure(&OPTIONS), Some(Prober::Other));
+        assert!(!health.is_up());
+        assert_eq!((health.tko(), health.failures_in_a_row()), (Some(Tko::Hard), 5));
+        health.record_success();
+        assert!(health.is_up());
+        assert_eq!((health.tko(), health.failures_in_a_row()), (None, 0));
+        assert_eq!(health.record_hard_failure(&OPTIONS), Some(Prober::Caller));
+        assert_eq!((health.tko(), health.failures_in_a_row()), (Some(Tko::Hard), 1));
+        let never = HealthOptions { timeouts_until_tko: None, ..OPTIONS };
+        let health = Health::default();
         assert!(
-            (0..100).all(|_| standing.timed_out(&never).is_none()) && standing.unreachable(&never).is_none()
+            (0..100).all(|_| health.record_soft_failure(&never).is_none())
+                && health.record_hard_failure(&never).is_none()
         );
     }
 
     #[test]
-    fn no_more_servers_are_out_for_timeouts_than_is_allowed() {
-        let slow = Arc::new(AtomicU32::new(0));
-        let all: Vec<Standing> = (0..3).map(|_| Standing::new(slow.clone())).collect();
-        let options = Health { timeouts_until_tko: Some(1), soft_tkos_max: 2, ..OPTIONS };
-        let put_out = || all.iter().map(|it| it.timed_out(&options).is_some()).collect::<Vec<_>>();
-        assert_eq!(put_out(), [true, true, false]);
-        assert!(all[2].is_in());
-        all[0].heard();
-        assert_eq!(put_out(), [true, true, false], "the first of them again");
-        all[1].heard();
-        assert_eq!(all[2].timed_out(&options), Some(Prober::You));
+    fn no_more_servers_are_out_of_service_for_timeouts_than_the_limit() {
+        let soft_tkos = Arc::new(AtomicU32::new(0));
+        let all: Vec<Health> = (0..3).map(|_| Health::new(soft_tkos.clone())).collect();
+        let options = HealthOptions { timeouts_until_tko: Some(1), soft_tkos_max: 2, ..OPTIONS };
+        let record_all =
+            || all.iter().map(|it| it.record_soft_failure(&options).is_some()).collect::<Vec<_>>();
+        assert_eq!(record_all(), [true, true, false]);
+        assert!(all[2].is_up());
+        all[0].record_success();
+        assert_eq!(record_all(), [true, true, false], "the first one again");
+        all[1].record_success();
+        assert_eq!(all[2].record_soft_failure(&options), Some(Prober::Caller));
         assert_eq!(
-            all[1].unreachable(&options),
-            Some(Prober::You),
-            "one that cannot be connected to is always out"
+            all[1].record_hard_failure(&options),
+            Some(Prober::Caller),
+            "the limit does not apply to unreachable servers"
         );
-        all.iter().for_each(|it| _ = it.heard());
-        assert_eq!(slow.load(Ordering::Relaxed), 0);
-        assert_eq!(put_out(), [true, true, false]);
-        assert_eq!(all[0].unreachable(&options), Some(Prober::SomebodyElse));
+        all.iter().for_each(|it| _ = it.record_success());
+        assert_eq!(soft_tkos.load(Ordering::Relaxed), 0);
+        assert_eq!(record_all(), [true, true, false]);
+        assert_eq!(all[0].record_hard_failure(&options), Some(Prober::Other));
         assert_eq!(all[0].tko(), Some(Tko::Hard));
+        assert_eq!(record_all(), [true, true, true], "an unreachable server no longer counts as a soft TKO");
+        all.iter().for_each(|it| _ = it.record_success());
+        assert_eq!(soft_tkos.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_server_that_is_removed_while_out_of_service_no_longer_counts() {
+        let soft_tkos = Arc::new(AtomicU32::new(0));
+        let options = HealthOptions { timeouts_until_tko: Some(1), soft_tkos_max: 1, ..OPTIONS };
+        let [one, other] = [(); 2].map(|()| Health::new(soft_tkos.clone()));
         assert_eq!(
-            put_out(),
-            [true, true, true],
-            "one that is gone is slow no more, and leaves its place to another"
+            (one.record_soft_failure(&options), other.record_soft_failure(&options)),
+            (Some(Prober::Caller), None)
         );
-        all.iter().for_each(|it| _ = it.heard());
-        assert_eq!(slow.load(Ordering::Relaxed), 0);
-    }
-
-    #[test]
-    fn a_server_that_is_forgotten_while_it_is_out_leaves_its_place() {
-        let slow = Arc::new(AtomicU32::new(0));
-        let options = Health { timeouts_until_tko: Some(1), soft_tkos_max: 1, ..OPTIONS };
-        let [one, other] = [(); 2].map(|()| Standing::new(slow.clone()));
-        assert_eq!((one.timed_out(&options), other.timed_out(&options)), (Some(Prober::You), None));
         drop(one);
-        assert_eq!(other.timed_out(&options), Some(Prober::You));
+        assert_eq!(other.record_soft_failure(&options), Some(Prober::Caller));
     }
 
     #[test]
-    fn it_is_asked_less_and_less_often() {
-        let mut probes = Probes::begin(1000, &OPTIONS);
-        assert_eq!(probes.next_ms, 11_000);
+    fn probes_become_less_frequent() {
+        let mut schedule = ProbeSchedule::begin(1000, &OPTIONS);
+        assert_eq!(schedule.next_ms, 11_000);
         let mut gaps = Vec::new();
-        let mut now = probes.next_ms;
+        let mut now = schedule.next_ms;
         for random in 0..12 {
-            probes.asked(now, &OPTIONS, random * 7);
-            gaps.push(probes.next_ms - now);
-            now = probes.next_ms;
+            schedule.advance(now, &OPTIONS, random * 7);
+            gaps.push(schedule.next_ms - now);
+            now = schedule.next_ms;
         }
         assert!((15_750..=22_500).contains(&gaps[0]), "{gaps:?}");
         assert!(gaps[8..].iter().all(|gap| (63_000..=90_000).contains(gap)), "{gaps:?}");
@@ -287,7 +297,7 @@ mod loom_tests {
     use super::*;
     use loom::thread;
 
-    const OPTIONS: Health = Health {
+    const OPTIONS: HealthOptions = HealthOptions {
         timeouts_until_tko: Some(2),
         soft_tkos_max: 1,
         probe_initial: Duration::from_secs(1),
@@ -295,47 +305,53 @@ mod loom_tests {
         inactive_after: Duration::ZERO,
     };
 
-    /// A server that is out has a failure, so that the next reply brings it in, and the places of slow servers are those that are taken.
-    fn check(standing: &Standing, slow: &AtomicU32) {
-        assert!(standing.is_in() || standing.failures() > 0, "{standing:?}");
-        let is_slow = standing.tko() == Some(Tko::Soft);
-        assert_eq!(slow.load(Ordering::Relaxed), u32::from(is_slow), "{standing:?}");
-        standing.heard();
-        assert!(standing.is_in() && standing.failures() == 0);
-        assert_eq!(slow.load(Ordering::Relaxed), 0);
+    /// A server out of service has a failure, so that its next reply clears it, and the count of
+    /// soft TKOs is right.
+    fn check(health: &Health, soft_tkos: &AtomicU32) {
+        assert!(health.is_up() || health.failures_in_a_row() > 0, "{health:?}");
+        let is_soft = health.tko() == Some(Tko::Soft);
+        assert_eq!(soft_tkos.load(Ordering::Relaxed), u32::from(is_soft), "{health:?}");
+        health.record_success();
+        assert!(health.is_up() && health.failures_in_a_row() == 0);
+        assert_eq!(soft_tkos.load(Ordering::Relaxed), 0);
     }
 
     #[test]
-    fn a_server_that_is_put_out_while_it_answers_is_brought_in_by_its_next_reply() {
+    fn a_server_that_is_marked_while_it_replies_is_up_after_its_next_reply() {
         loom::model(|| {
-            let slow = Arc::new(AtomicU32::new(0));
-            let standing = Arc::new(Standing::new(slow.clone()));
-            standing.timed_out(&OPTIONS);
-            let threads: [fn(&Standing); 2] = [|it| _ = it.timed_out(&OPTIONS), |it| _ = it.heard()];
+            let soft_tkos = Arc::new(AtomicU32::new(0));
+            let health = Arc::new(Health::new(soft_tkos.clone()));
+            health.record_soft_failure(&OPTIONS);
+            let threads: [fn(&Health); 2] =
+                [|it| _ = it.record_soft_failure(&OPTIONS), |it| _ = it.record_success()];
             let threads = threads.map(|act| {
-                let standing = standing.clone();
-                thread::spawn(move || act(&standing))
+                let health = health.clone();
+                thread::spawn(move || act(&health))
             });
             threads.into_iter().for_each(|thread| thread.join().unwrap());
-            check(&standing, &slow);
+            check(&health, &soft_tkos);
         });
     }
 
     #[test]
-    fn one_of_two_that_find_a_server_out_probes_it() {
+    fn one_of_two_threads_that_detect_a_failure_probes_the_server() {
         loom::model(|| {
-            let slow = Arc::new(AtomicU32::new(0));
-            let standing = Arc::new(Standing::new(slow.clone()));
-            standing.timed_out(&OPTIONS);
-            let acts: [fn(&Standing) -> Option<Prober>; 2] =
-                [|it| it.timed_out(&OPTIONS), |it| it.unreachable(&OPTIONS)];
+            let soft_tkos = Arc::new(AtomicU32::new(0));
+            let health = Arc::new(Health::new(soft_tkos.clone()));
+            health.record_soft_failure(&OPTIONS);
+            let acts: [fn(&Health) -> Option<Prober>; 2] =
+                [|it| it.record_soft_failure(&OPTIONS), |it| it.record_hard_failure(&OPTIONS)];
             let threads = acts.map(|act| {
-                let standing = standing.clone();
-                thread::spawn(move || act(&standing))
+                let health = health.clone();
+                thread::spawn(move || act(&health))
             });
-            let found = threads.map(|thread| thread.join().unwrap());
-            assert_eq!(found.iter().filter(|found| **found == Some(Prober::You)).count(), 1, "{found:?}");
-            check(&standing, &slow);
+            let probers = threads.map(|thread| thread.join().unwrap());
+            assert_eq!(
+                probers.iter().filter(|prober| **prober == Some(Prober::Caller)).count(),
+                1,
+                "{probers:?}"
+            );
+            check(&health, &soft_tkos);
         });
     }
 }

@@ -1,33 +1,37 @@
-//! Servers as who asks them sees them: what requests of a routing tree are as text and what replies mean, whether a server is there, and the way to
-//! it. A router's workers and a client that routes by itself are made of the same.
+//! The client side of the memcached protocol, for routers and for clients that route by themselves:
+//! encoding of requests, parsing of replies, the health of servers, and connections to them.
 
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "a comment is there where it tells more than the name")]
 
 pub mod answers;
+mod dialer;
 mod equal;
 mod health;
+mod in_flight;
 mod intake;
+mod keepalive;
 mod link;
 pub mod reply;
-mod way;
 pub mod wire;
 mod words;
 
+pub use dialer::{AddressChange, Addresses, Dialer, is_busy};
 pub use equal::are_equal;
-pub use health::{Ended, Health, Prober, Probes, Standing, Tko};
+pub use health::{Cleared, Health, HealthOptions, ProbeSchedule, Prober, Tko};
+pub use in_flight::{Arrival, InFlight};
 pub use intake::Intake;
-pub use link::{Link, Secure};
+pub use keepalive::Keepalive;
+pub use link::{Attempt, Link, LinkOptions, Secure, Stage};
 pub use reply::Value;
-pub use way::{Addresses, Way, Whereabouts, is_busy};
 pub use words::{has_flag, words};
 
 use guira_routing::hash::spooky;
 
-/// A number that tells hosts apart.
+/// A number that distinguishes hosts.
 pub fn host_id() -> u32 {
     spooky::hash32(rustix::system::uname().nodename().to_bytes(), 0)
 }
 
-/// The longest value that is stored, and that is taken from a server.
+/// The longest value that is stored in or accepted from a server.
 pub const VALUE_MAX: u32 = 64 << 20;

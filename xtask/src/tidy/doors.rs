@@ -103,7 +103,7 @@ const DOORS: &[Door] = &[
         names: &["event", "net"],
         instead: "guira_transport",
         // A terminal has no place in a simulated region.
-        owners: &["base/transport/", "fleet/top/src/terminal.rs", "fleet/router/src/upstream/keepalive.rs"],
+        owners: &["base/transport/", "fleet/top/src/terminal.rs", "fleet/upstream/src/keepalive.rs"],
         holds: PRODUCT,
         tests: Tests::Exempt,
     },

@@ -438,7 +438,7 @@ impl Shared {
                 waits += 1;
                 self.counts.window_waits.add(1);
                 self.window.wait(self.common.timeout);
-                session.tell_time();
+                session.update_time();
             } else {
                 work.refuse(session);
             }

@@ -36,7 +36,8 @@ pub enum SetupError {
         /// What the system says.
         problem: String,
     },
-    /// A server is to be spoken to over TLS, and it was not said which are trusted, or TLS cannot be set up.
+    /// A server is to be spoken to over TLS, and it was not said which are trusted, or TLS cannot
+    /// be set up.
     #[error("cannot set up TLS to servers: {0}")]
     Tls(String),
     /// The system refuses what a client needs.
@@ -85,13 +86,15 @@ enum Authorities {
 const TIMEOUT: Duration = Duration::from_secs(1);
 /// Threads beyond that wait for each other.
 const CONNECTIONS: usize = 16;
-/// How long another configuration waits for where its new servers are: what others do by it already should not be waited for.
+/// How long another configuration waits for where its new servers are: what others do by it already
+/// should not be waited for.
 const NEW_PATIENCE: Duration = Duration::from_secs(1);
 /// Where keys without a routing prefix go: mcrouter's.
 const DEFAULT_ROUTE: &str = "/././";
 
 impl Builder {
-    /// A client with this configuration, in mcrouter's language (docs/reference/router-config.md). What it imports it cannot read: the text has to be whole.
+    /// A client with this configuration, in mcrouter's language (docs/reference/router-config.md).
+    /// What it imports it cannot read: the text has to be whole.
     #[must_use]
     pub fn config(text: &str) -> Self {
         Self::texts(text.into())
@@ -110,7 +113,8 @@ impl Builder {
         }
     }
 
-    /// A client with one pool of these servers, each `HOST:PORT`, `[v6]:PORT` or `unix:PATH`, over which keys are spread by mcrouter's usual hash.
+    /// A client with one pool of these servers, each `HOST:PORT`, `[v6]:PORT` or `unix:PATH`, over
+    /// which keys are spread by mcrouter's usual hash.
     #[must_use]
     pub fn servers<S: AsRef<str>>(servers: &[S]) -> Self {
         let names: Vec<String> = servers.iter().map(|server| quoted(server.as_ref())).collect();
@@ -120,32 +124,37 @@ impl Builder {
         ))
     }
 
-    /// How long a server may take to answer, and to be connected to, unless its pool says something else: a second by default.
+    /// How long a server may take to answer, and to be connected to, unless its pool says something
+    /// else: a second by default.
     #[must_use]
     pub fn timeout(self, timeout: Duration) -> Self {
         Self { timeout, ..self }
     }
 
-    /// At most so many connections to each server: threads beyond wait for each other. 16 by default; an async client has one.
+    /// At most so many connections to each server: threads beyond wait for each other. 16 by
+    /// default; an async client has one.
     #[must_use]
     pub fn connections(self, most: usize) -> Self {
         Self { connections: most.max(1), ..self }
     }
 
-    /// Gets go by UDP, to the port that the server has for TCP, with no repetition: what is lost is [`super::ErrorKind::Timeout`]. Servers over TLS and
-    /// sockets of this host are asked by their connections all the same.
+    /// Gets go by UDP, to the port that the server has for TCP, with no repetition: what is lost is
+    /// [`super::ErrorKind::Timeout`]. Servers over TLS and sockets of this host are asked by their
+    /// connections all the same.
     #[must_use]
     pub fn udp_gets(self) -> Self {
         Self { gets: Gets::Udp, ..self }
     }
 
-    /// Values from this size on are compressed, if that makes them shorter. Other clients see [`super::COMPRESSED`] in their flags.
+    /// Values from this size on are compressed, if that makes them shorter. Other clients see
+    /// [`super::COMPRESSED`] in their flags.
     #[must_use]
     pub fn compress_from(self, bytes: usize) -> Self {
         Self { compression: Compression::from(bytes), ..self }
     }
 
-    /// Which servers are trusted that the configuration has TLS with (`"security_mech": "ssl"`, or `host:port:ascii:ssl`).
+    /// Which servers are trusted that the configuration has TLS with (`"security_mech": "ssl"`, or
+    /// `host:port:ascii:ssl`).
     #[must_use]
     pub fn trust(self, trust: Trust<'_>) -> Self {
         let authorities = match trust {
@@ -156,7 +165,8 @@ impl Builder {
     }
 }
 
-/// A text of the configuration's language, in which a backslash stands before what would mean something else: in JSON, and in macros.
+/// A text of the configuration's language, in which a backslash stands before what would mean
+/// something else: in JSON, and in macros.
 fn quoted(text: &str) -> String {
     let escaped = text.chars().map(|letter| match letter {
         '"' => "\\\"".to_owned(),
@@ -184,7 +194,8 @@ pub(super) struct Common {
     pub(super) slow: Arc<AtomicU32>,
 }
 
-/// Whether a configuration is right, with what `sources` has for what it imports. No server is looked up.
+/// Whether a configuration is right, with what `sources` has for what it imports. No server is
+/// looked up.
 ///
 /// # Errors
 /// What is wrong with it.
@@ -212,7 +223,8 @@ fn read(
     Ok((json, tree))
 }
 
-/// What all threads of a client are made of: a configuration, and servers, each with a number that stands for no other one as long as a thread may ask it.
+/// What all threads of a client are made of: a configuration, and servers, each with a number that
+/// stands for no other one as long as a thread may ask it.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) common: Arc<Common>,
@@ -279,7 +291,8 @@ impl Plan {
         }
         let patience = if before.is_none() { Duration::MAX } else { NEW_PATIENCE };
         let unknown = look_up(&made, patience);
-        // Where others are known, it is as one that is down: it is looked up again when it is connected to.
+        // Where others are known, it is as one that is down: it is looked up again when it is
+        // connected to.
         if let Some((server, problem)) = unknown
             && !claim.iter().any(|number| servers[number.0 as usize].is_known())
         {
@@ -321,11 +334,12 @@ impl Plan {
         self.claim.iter().filter_map(|number| self.servers.get(number.0 as usize))
     }
 
-    /// Servers that it uses and `before` did not are sent requests, whatever was known of them: who has left a pool and comes back was started anew.
-    fn forget_standings(&self, before: &Plan) {
+    /// Clears the failures of servers that this plan uses and `before` did not: a server that has
+    /// left a pool and comes back was started again.
+    fn forget_failures(&self, before: &Plan) {
         for number in self.claim.iter().filter(|number| !before.claim.has(*number)) {
             let server = &self.servers[number.0 as usize];
-            server.standing.heard();
+            server.health.record_success();
             *server.probes() = None;
         }
     }
@@ -346,7 +360,8 @@ impl Plan {
 pub(super) struct InUse {
     /// LOCK: pool_plan. Leaf.
     plan: Mutex<Arc<Plan>>,
-    /// The number of that plan, for who only wants to know whether it is another one. Relaxed: a call may go by the plan before.
+    /// The number of that plan, for who only wants to know whether it is another one. Relaxed: a
+    /// call may go by the plan before.
     newest: AtomicU64,
     /// Held while the next plan is made and handed out.
     /// LOCK: pool_change. Above pool_plan and pool_sessions.
@@ -359,7 +374,8 @@ impl InUse {
         InUse { plan: Mutex::new(plan), newest, change: Mutex::default() }
     }
 
-    /// The plan in use, if it is another one than the one with this number: calls ask for it all the time.
+    /// The plan in use, if it is another one than the one with this number: calls ask for it all
+    /// the time.
     pub(super) fn other_than(&self, number: u64) -> Option<Arc<Plan>> {
         (self.newest.load(Ordering::Relaxed) != number).then(|| self.plan())
     }
@@ -368,7 +384,8 @@ impl InUse {
         Arc::clone(&self.plan.lock())
     }
 
-    /// Has another configuration be used, if it is right: `hand_out` is given its plan. Nothing is done if it is the same.
+    /// Has another configuration be used, if it is right: `hand_out` is given its plan. Nothing is
+    /// done if it is the same.
     pub(super) fn replace(
         &self,
         texts: &Texts,
@@ -382,7 +399,7 @@ impl InUse {
         }
         let plan = Arc::new(before.after(texts).inspect_err(|_| counts.refused_configurations.add(1))?);
         counts.configurations.add(1);
-        plan.forget_standings(&before);
+        plan.forget_failures(&before);
         *self.plan.lock() = Arc::clone(&plan);
         self.newest.store(plan.number, Ordering::Relaxed);
         hand_out(&plan)
@@ -442,7 +459,7 @@ mod tests {
         let next = first.after(&of(&["127.0.0.1:3", "127.0.0.1:2"])).unwrap();
         let names = |plan: &Plan| plan.in_use().map(|server| server.name.to_string()).collect::<Vec<_>>();
         assert_eq!(names(&next), ["127.0.0.1:2", "127.0.0.1:3"]);
-        assert!(Arc::ptr_eq(&first.servers[1].standing, &next.servers[1].standing));
+        assert!(Arc::ptr_eq(&first.servers[1].health, &next.servers[1].health));
         assert!(!next.uses(0) && next.uses(1) && next.uses(2));
         let back = next.after(&of(&["127.0.0.1:1"])).unwrap();
         assert_eq!((names(&back), back.servers.len()), (vec!["127.0.0.1:1".to_owned()], 3));
@@ -456,14 +473,14 @@ mod tests {
         let in_use = InUse::new(Arc::new(Plan::new(&Builder::servers(&both)).unwrap()));
         let plan = in_use.plan();
         for server in &plan.servers {
-            server.standing.unreachable(&HEALTH);
+            server.health.record_hard_failure(&HEALTH);
         }
-        let are_in = || plan.servers.iter().map(|server| server.standing.is_in()).collect::<Vec<_>>();
+        let are_up = || plan.servers.iter().map(|server| server.health.is_up()).collect::<Vec<_>>();
         let go_by = |texts| in_use.replace(&texts, &Counts::default(), |_| Ok(())).unwrap();
         go_by(servers(&both[1..]));
-        assert_eq!(are_in(), [false, false]);
+        assert_eq!(are_up(), [false, false]);
         go_by(servers(&both));
-        assert_eq!(are_in(), [true, false], "the other one was in use all the time");
+        assert_eq!(are_up(), [true, false], "the other one was in use all the time");
     }
 
     #[test]
@@ -492,13 +509,13 @@ mod tests {
         let server = &plan.servers()[0];
         server.addresses.replace([]);
         server.look_up_again();
-        let mut way = guira_upstream::Way::new(&server.addresses);
+        let mut dialer = guira_upstream::Dialer::new(&server.addresses);
         let since = Stopwatch::start();
-        while way.address().is_none() && since.elapsed() < Duration::from_secs(60) {
+        while dialer.address().is_none() && since.elapsed() < Duration::from_secs(60) {
             guira_sync::thread::yield_now();
-            way.refresh();
+            dialer.refresh();
         }
-        assert!(way.address().is_some());
+        assert!(dialer.address().is_some());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A server, as all threads of a client know it, and where it is.
+//! A server as all threads of a client share it, and the lookup of its addresses.
 
 use super::plan::{Common, Gets};
 use guira_routing::DestinationSpec;
@@ -9,7 +9,7 @@ use guira_sync::clock::Stopwatch;
 use guira_sync::lock::{Mutex, MutexGuard};
 use guira_transport::Address;
 use guira_transport::net::ToSocketAddrs;
-use guira_upstream::{Addresses, Probes, Secure, Standing};
+use guira_upstream::{Addresses, Health, ProbeSchedule, Secure};
 use std::io;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -26,23 +26,23 @@ pub(super) struct Server {
     address: Named,
     pub(super) addresses: Arc<Addresses>,
     pub(super) secure: Option<Secure>,
-    pub(super) standing: Arc<Standing>,
-    /// When it is asked whether it is back, while it is out.
+    pub(super) health: Arc<Health>,
+    /// Present while the server is out of service.
     /// LOCK: pool_probes. Leaf.
-    probes: Arc<Mutex<Option<Probes>>>,
-    /// Why it has failed last, for the texts of errors.
+    probes: Arc<Mutex<Option<ProbeSchedule>>>,
+    /// The cause of the last failure, for the texts of errors.
     /// LOCK: pool_failure. Leaf.
     failure: Arc<Mutex<Option<Arc<str>>>>,
     pub(super) timeout_ms: u64,
     pub(super) connect_timeout_ms: u64,
-    /// What packets to it have in the field of their service.
+    /// The value of the service field in packets.
     pub(super) service: u8,
     gets: Gets,
     is_looked_up: Arc<AtomicBool>,
 }
 
 impl Server {
-    /// A server whose name is still to be looked up, if it has one.
+    /// A server whose name is not looked up yet, if it has one.
     pub(super) fn new(spec: &DestinationSpec, secure: Option<Secure>, common: &Common) -> Self {
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX / 4).max(1);
         let is_local = matches!(spec.address, Named::Unix(_));
@@ -52,7 +52,7 @@ impl Server {
             addresses: Arc::new(Addresses::new([])),
             gets: if secure.is_some() || is_local { Gets::Tcp } else { common.gets },
             secure,
-            standing: Arc::new(Standing::new(Arc::clone(&common.slow))),
+            health: Arc::new(Health::new(Arc::clone(&common.slow))),
             probes: Arc::default(),
             failure: Arc::default(),
             timeout_ms: millis(spec.timeout),
@@ -61,22 +61,21 @@ impl Server {
             is_looked_up: Arc::default(),
         };
         if !server.has_name() {
-            // It is written there, so nobody is asked.
+            // The address is numeric or a path.
             let _ = server.look_up();
         }
         server
     }
 
-    /// Whether it is the same server.
     pub(super) fn is(&self, other: &Server) -> bool {
-        Arc::ptr_eq(&self.standing, &other.standing)
+        Arc::ptr_eq(&self.health, &other.health)
     }
 
-    pub(super) fn probes(&self) -> MutexGuard<'_, Option<Probes>> {
+    pub(super) fn probes(&self) -> MutexGuard<'_, Option<ProbeSchedule>> {
         self.probes.lock()
     }
 
-    /// Why it has failed last.
+    /// The cause of the last failure.
     pub(super) fn failure(&self) -> Option<Arc<str>> {
         self.failure.lock().clone()
     }
@@ -89,7 +88,7 @@ impl Server {
         self.note_failure(format!("timeout after {patience_ms} ms"));
     }
 
-    /// Whether gets go to it by UDP.
+    /// Whether gets are sent by UDP.
     pub(super) fn takes_datagrams(&self) -> bool {
         self.gets == Gets::Udp
     }
@@ -98,12 +97,12 @@ impl Server {
         !self.addresses.list().is_empty()
     }
 
-    /// Whether its host is to be looked up.
+    /// Whether the host is a name, which is looked up.
     fn has_name(&self) -> bool {
         matches!(&self.address, Named::Tcp { host, .. } if host.parse::<IpAddr>().is_err())
     }
 
-    /// Asks the system where it is, which may take its time.
+    /// Looks the name up, which may block for long.
     fn look_up(&self) -> io::Result<()> {
         let found = match &self.address {
             Named::Unix(path) => vec![Address::Unix(PathBuf::from(&**path))],
@@ -118,14 +117,14 @@ impl Server {
         Ok(())
     }
 
-    /// Has its name looked up again, on a thread of its own: nobody waits for it.
+    /// Looks the name up again, on a thread of its own.
     pub(super) fn look_up_again(&self) {
         if !self.has_name() || self.is_looked_up.swap(true, Ordering::Relaxed) {
             return;
         }
         let server = self.clone();
         let spawned = thread(move || {
-            // What was known stays, if nothing is found.
+            // A failed lookup leaves the known addresses.
             let _ = server.look_up();
             server.is_looked_up.store(false, Ordering::Relaxed);
         });
@@ -135,29 +134,30 @@ impl Server {
     }
 }
 
-/// The name of a server, and why nobody knows where it is.
+/// The name of a server, and why it has no address.
 pub(super) type Unknown = (String, String);
 
-/// Looks up where servers are, for so long at most: what is found later is known then. Returns one that is not known.
+/// Looks the names of servers up, and waits for `patience` at most: later results are used when
+/// they arrive. Returns a server without an address.
 pub(super) fn look_up(servers: &[Server], patience: Duration) -> Option<Unknown> {
     let names: Vec<Server> = servers.iter().filter(|server| server.has_name()).cloned().collect();
     let count = names.len();
     // LOCK: names_to_look_up. Leaf.
     let names = Arc::new(Mutex::new(names));
-    let (told, heard) = channel();
+    let (sender, receiver) = channel();
     let mut reason = "the DNS lookup of the name is still in progress".to_owned();
     for _ in 0..count.min(LOOKUPS_MAX) {
-        let (names, told) = (Arc::clone(&names), told.clone());
-        // Fewer threads do it too.
-        if let Err(error) = thread(move || look_all_up(&names, &told)) {
+        let (names, sender) = (Arc::clone(&names), sender.clone());
+        // Fewer threads look up the same names.
+        if let Err(error) = thread(move || look_all_up(&names, &sender)) {
             reason = error.to_string();
         }
     }
-    drop(told);
+    drop(sender);
     let (since, mut problem) = (Stopwatch::start(), None);
     for _ in 0..count {
-        match heard.recv_timeout(patience.saturating_sub(since.elapsed())) {
-            Ok(told) => problem = told.or(problem),
+        match receiver.recv_timeout(patience.saturating_sub(since.elapsed())) {
+            Ok(result) => problem = result.or(problem),
             Err(_) => break,
         }
     }
@@ -165,13 +165,13 @@ pub(super) fn look_up(servers: &[Server], patience: Duration) -> Option<Unknown>
     problem.or_else(|| servers.iter().find(is_unknown).map(|server| (server.name.to_string(), reason)))
 }
 
-fn look_all_up(names: &Mutex<Vec<Server>>, told: &Sender<Option<Unknown>>) {
+fn look_all_up(names: &Mutex<Vec<Server>>, results: &Sender<Option<Unknown>>) {
     loop {
         let next = names.lock().pop();
         let Some(server) = next else { return };
         let problem = server.look_up().err().map(|error| (server.name.to_string(), error.to_string()));
-        // Who has lost patience does not hear it.
-        let _ = told.send(problem);
+        // The receiver may have stopped waiting.
+        let _ = results.send(problem);
     }
 }
 
@@ -185,8 +185,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_that_is_not_known_is_told_whether_or_not_there_was_time_to_look_it_up() {
-        // What a name is that nobody has: RFC 6761.
+    fn a_server_without_an_address_is_returned_with_or_without_time_for_its_lookup() {
+        // A name without addresses: RFC 6761.
         let plan = Plan::new(&Builder::servers(&["localhost:7", "nobody.invalid:7", "127.0.0.1:7"])).unwrap();
         let known = |servers: &[Server]| servers.iter().map(Server::is_known).collect::<Vec<_>>();
         assert_eq!(known(plan.servers()), [true, false, true]);

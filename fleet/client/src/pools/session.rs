@@ -1,6 +1,6 @@
-//! One connection to each server, and the requests of one thread over them: what drives the core.
+//! The connections of one thread, one to each server: all I/O of the core.
 
-use super::core::{Core, Fault, Understood};
+use super::core::{Core, Fault, Input};
 use super::counters::Counts;
 use super::error::cause;
 use super::plan::{Plan, SetupError};
@@ -8,51 +8,48 @@ use super::server::Server;
 use super::window::Era;
 use guira_routing::Tree;
 use guira_sync::clock::wall_clock;
-use guira_sync::random;
 use guira_transport::net::UdpSocket;
 use guira_transport::{Address, Event, Interest, Poll, Progress, Token};
-use guira_upstream::{Intake, Link, Way, is_busy};
+use guira_upstream::{Intake, Link, LinkOptions, Stage, is_busy};
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The token of what its owner listens to.
+/// The token of a source that the owner of the session polls.
 pub(super) const OWNERS: Token = Token(u64::MAX);
 
 /// The longest datagram.
 const DATAGRAM_MAX: usize = 64 << 10;
-/// So often a connection is read before others have their turn.
+/// Reads of one connection in a round.
 const READS_MAX: usize = 16;
-/// So many datagrams of a server are taken before deadlines are looked at.
+/// Datagrams of one server between two checks of deadlines.
 const DATAGRAMS_MAX: usize = 512;
-/// Nothing waits for longer than this before it looks at its deadlines again.
-const LOOK: Duration = Duration::from_secs(1);
+/// The longest wait between two checks of deadlines.
+const WAIT_MAX: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) core: Core,
     plan: Arc<Plan>,
-    wires: Vec<Wire>,
+    peers: Vec<Peer>,
     pub(super) poll: Poll,
     events: Vec<Event>,
-    /// What is read into, of all servers.
+    /// The receive buffer of all servers, unless one is being read.
     intake: Option<Intake>,
     datagram: Vec<u8>,
 }
 
-/// The ways to one server.
+/// The sockets of one server.
 #[derive(Debug)]
-struct Wire {
+struct Peer {
     link: Link,
-    way: Way,
-    interest: Interest,
-    /// What was read and is no whole reply.
+    /// Received bytes that are not a complete reply.
     rest: Intake,
     udp: Option<Datagrams>,
 }
 
-/// A socket for datagrams to a server, and from it alone.
+/// A connected UDP socket.
 #[derive(Debug)]
 struct Datagrams {
     socket: UdpSocket,
@@ -70,10 +67,11 @@ fn of_datagrams(server: u32) -> Token {
 impl Session {
     pub(super) fn new(plan: &Arc<Plan>, counts: &Arc<Counts>, era: Era) -> Result<Self, SetupError> {
         // Handles that choose at random choose differently in each session.
-        let core = Core::new(plan, plan.tree()?, random::seed(), Arc::clone(counts), era);
+        let seed = guira_sync::random::seed();
+        let core = Core::new(plan, plan.tree()?, seed, Arc::clone(counts), era);
         Ok(Session {
             core,
-            wires: plan.servers().iter().map(Wire::new).collect(),
+            peers: plan.servers().iter().map(Peer::new).collect(),
             plan: Arc::clone(plan),
             poll: Poll::new()?,
             events: Vec::new(),
@@ -82,17 +80,17 @@ impl Session {
         })
     }
 
-    /// Whether it goes by this plan.
+    /// Whether the session uses this plan.
     pub(super) fn has(&self, plan: &Arc<Plan>) -> bool {
         Arc::ptr_eq(&self.plan, plan)
     }
 
-    /// The number of the plan that it goes by.
+    /// The number of the plan in use.
     pub(super) fn plan_number(&self) -> u64 {
         self.plan.number
     }
 
-    /// Goes by this plan from now on, if it does not yet.
+    /// Uses this plan from now on.
     pub(super) fn go_by(&mut self, plan: &Arc<Plan>) -> Result<(), SetupError> {
         if !self.has(plan) {
             self.adopt(plan, plan.tree()?);
@@ -100,16 +98,17 @@ impl Session {
         Ok(())
     }
 
-    /// Goes by another plan from now on, by its own tree of it. What is under way stays in the tree before; servers that both have keep their
-    /// connections, and those that only the one before has are closed once nothing is under way.
+    /// Uses another plan from now on, with a tree of its own. Requests in flight stay in the
+    /// previous tree. Servers in both plans keep their connections. Connections to other servers
+    /// are closed once they have no requests in flight.
     pub(super) fn adopt(&mut self, plan: &Arc<Plan>, tree: Tree) {
         self.core.adopt(plan, tree);
         for (number, server) in plan.servers().iter().enumerate() {
             let is_known = self.plan.servers().get(number).is_some_and(|known| known.is(server));
-            match self.wires.get_mut(number) {
+            match self.peers.get_mut(number) {
                 Some(_) if is_known => {}
-                Some(former) => *former = Wire::new(server),
-                None => self.wires.push(Wire::new(server)),
+                Some(former) => *former = Peer::new(server),
+                None => self.peers.push(Peer::new(server)),
             }
         }
         self.plan = Arc::clone(plan);
@@ -121,55 +120,57 @@ impl Session {
             self.close(server, Fault::Unused);
             self.close_datagrams(server);
         }
-        self.core.give_up_numbers();
+        self.core.free_numbers();
     }
 
-    /// Begins some work: the time is told, and connections are closed that servers have closed meanwhile.
-    ///
-    /// What was asked while it was worked last, and nobody waits for, does not go on after a pause: a value that fills another server may be
-    /// outdated.
+    /// Begins a call: sets the time, closes connections that servers have closed, and times out
+    /// requests of earlier calls. Requests that follow those are not sent: a value that fills
+    /// another server may be outdated.
     pub(super) fn begin(&mut self) -> io::Result<()> {
         self.core.set_time(wall_clock(), self.plan.now_ms());
-        for server in self.core.forget_overdue() {
+        for server in self.core.fail_overdue() {
             self.server(server).note_failure("an earlier request was not sent before its timeout");
-            self.close(server, Fault::Gone);
+            self.close(server, Fault::Closed);
         }
         self.turn(Duration::ZERO)?;
         self.core.probe();
-        // A call that finds its servers out ends at once, and the next may be far away.
+        // A call whose servers are out of service ends at once, and the next may come much later.
         self.flush();
         Ok(())
     }
 
-    /// Tells the time after its owner has waited elsewhere: what it asks for now is asked now.
-    pub(super) fn tell_time(&mut self) {
+    /// Sets the time of the requests that follow.
+    pub(super) fn update_time(&mut self) {
         self.core.set_time(wall_clock(), self.plan.now_ms());
     }
 
-    /// Sends what is asked, waits until something happens, or so long at most, and deals with it.
+    /// Sends requests, waits for events for `patience` at most, and processes them.
     ///
     /// # Errors
-    /// The system has nothing to wait with.
+    /// The error of the poller.
     pub(super) fn turn(&mut self, patience: Duration) -> io::Result<()> {
         self.flush();
         let now_ms = self.plan.now_ms();
         let left = self.core.deadline().map(|due| Duration::from_millis(due.saturating_sub(now_ms)));
-        // What could not be sent is answered already.
-        let patience =
-            if self.core.has_news() { Duration::ZERO } else { patience.min(left.unwrap_or(LOOK)).min(LOOK) };
+        // Requests that could not be sent have their replies already.
+        let patience = if self.core.has_news() {
+            Duration::ZERO
+        } else {
+            patience.min(left.unwrap_or(WAIT_MAX)).min(WAIT_MAX)
+        };
         let mut events = std::mem::take(&mut self.events);
         events.clear();
         let waited = self.poll.wait(Some(patience), &mut events);
-        self.tell_time();
+        self.update_time();
         for event in &events {
             if event.token == OWNERS {
                 continue;
             }
             let server = (event.token.0 / 2) as u32;
             if event.token == of_connection(server) {
-                self.happens(server)
+                self.on_event(server)
             } else {
-                self.hear_datagrams(server)
+                self.receive_datagrams(server)
             }
         }
         self.events = events;
@@ -179,15 +180,17 @@ impl Session {
         waited
     }
 
-    /// Gives up what takes too long. One silent address of several says nothing about the server: the next connection goes to another.
+    /// Times requests and attempts to connect out. A timeout at one address of several does not
+    /// count as a failure of the server: the next connection goes to another address.
     fn expire(&mut self) {
         for (server, fault) in self.core.expire() {
-            let has_others = fault == Fault::ConnectTimeout && self.wires[server as usize].way.turn();
+            let has_others =
+                fault == Fault::ConnectTimeout && self.peers[server as usize].link.try_next_address();
             self.close(server, if has_others { Fault::AddressTimeout } else { fault });
         }
     }
 
-    /// Sends servers what they are asked.
+    /// Sends the requests of all servers.
     fn flush(&mut self) {
         loop {
             let dirty = self.core.take_dirty();
@@ -207,29 +210,33 @@ impl Session {
         &self.plan.servers()[server as usize]
     }
 
-    /// Sends what a server is asked over its connection; connects first, if need be.
+    /// Sends the requests of a server over its connection, after connecting if there is none.
     fn send(&mut self, server: u32) -> Result<(), Fault> {
         if self.core.unsent(server).is_empty() {
             return Ok(());
         }
-        if let Link::Closed = self.wires[server as usize].link {
+        if self.peers[server as usize].link.is_closed() {
             self.connect(server)?;
         }
         let is_secure = self.server(server).secure.is_some();
-        let Session { core, plan, wires, poll, .. } = self;
+        let Session { core, plan, peers, poll, .. } = self;
         let known = &plan.servers()[server as usize];
-        let wire = &mut wires[server as usize];
-        let Link::Up(stream) = &mut wire.link else { return Ok(()) };
+        let peer = &mut peers[server as usize];
+        if !peer.link.is_up() {
+            return Ok(());
+        }
+        let token = of_connection(server);
         loop {
             let bytes = if is_secure { core.unsent_record(server) } else { core.unsent(server) };
             if bytes.is_empty() {
-                return wire.listen(poll, server, Interest::Read).map_err(|error| lost(known, &Err(error)));
+                let polled = peer.link.set_interest(poll, token, Interest::Read);
+                return polled.map_err(|error| lost(known, &Err(error)));
             }
-            match stream.write(bytes) {
-                Ok(Progress::Moved(sent)) => core.sent(server, sent),
+            match peer.link.write(bytes) {
+                Ok(Progress::Moved(sent)) => core.note_sent(server, sent),
                 Ok(Progress::Blocked) => {
-                    let listens = wire.listen(poll, server, Interest::ReadWrite);
-                    return listens.map_err(|error| lost(known, &Err(error)));
+                    let polled = peer.link.set_interest(poll, token, Interest::ReadWrite);
+                    return polled.map_err(|error| lost(known, &Err(error)));
                 }
                 ended => return Err(lost(known, &ended)),
             }
@@ -238,24 +245,22 @@ impl Session {
 
     fn connect(&mut self, server: u32) -> Result<(), Fault> {
         let known = &self.plan.servers()[server as usize];
-        let wire = &mut self.wires[server as usize];
-        // Others may have looked it up since.
-        if !wire.way.is_halfway() {
-            wire.way.refresh();
+        let link = &mut self.peers[server as usize].link;
+        // Another thread may have looked the name up again.
+        if !link.has_untried_addresses() {
+            link.refresh_addresses();
         }
-        let stream = wire.way.connect(known.service).map_err(|error| refused(known, &error))?;
-        let token = of_connection(server);
-        self.poll.add(&stream, token, Interest::ReadWrite).map_err(|error| refused(known, &error))?;
-        (wire.link, wire.interest) = (Link::Connecting(stream), Interest::ReadWrite);
+        let connected = link.connect(&self.poll, of_connection(server));
+        connected.map_err(|error| refused(known, &error))?;
         self.core.connecting(server);
         Ok(())
     }
 
-    /// Something has happened to a connection.
-    fn happens(&mut self, server: u32) {
-        let is_beginning = self.wires[server as usize].link.is_beginning();
+    /// Processes an event of a connection.
+    fn on_event(&mut self, server: u32) {
+        let is_beginning = self.peers[server as usize].link.is_connecting();
         let done = if is_beginning {
-            self.go_on(server)
+            self.advance(server)
         } else {
             self.send(server).and_then(|()| self.read(server))
         };
@@ -264,24 +269,23 @@ impl Session {
         }
     }
 
-    /// Goes on connecting.
-    fn go_on(&mut self, server: u32) -> Result<(), Fault> {
+    /// Takes the next steps of connecting.
+    fn advance(&mut self, server: u32) -> Result<(), Fault> {
         let known = &self.plan.servers()[server as usize];
-        let wire = &mut self.wires[server as usize];
-        if let Err(error) = wire.link.go_on(known.secure.as_ref()) {
-            known.note_failure(cause(&error));
-            wire.link = Link::Closed;
-            return if wire.way.turn() { self.send(server) } else { Err(Fault::Unreachable) };
-        }
-        match wire.link {
-            Link::Securing(_) => {
-                // Each step of a handshake has its time: the thread may be away between two of them.
-                self.core.connecting(server);
-                let listens = wire.listen(&self.poll, server, Interest::Read);
-                listens.map_err(|error| lost(known, &Err(error)))
+        let link = &mut self.peers[server as usize].link;
+        match link.advance() {
+            Err(error) => {
+                known.note_failure(cause(&error));
+                if link.try_next_address() { self.send(server) } else { Err(Fault::Unreachable) }
             }
-            _ => {
-                wire.way.reached();
+            Ok(Stage::Connecting) => {
+                // Each step of a handshake has a timeout of its own: the thread may be busy between
+                // two of them.
+                self.core.connecting(server);
+                let polled = link.set_interest(&self.poll, of_connection(server), Interest::Read);
+                polled.map_err(|error| lost(known, &Err(error)))
+            }
+            Ok(Stage::Up) => {
                 self.core.connected(server);
                 self.send(server)
             }
@@ -290,33 +294,35 @@ impl Session {
 
     fn read(&mut self, server: u32) -> Result<(), Fault> {
         for _ in 0..READS_MAX {
-            let Session { core, plan, wires, intake, .. } = self;
-            let wire = &mut wires[server as usize];
-            let Link::Up(stream) = &mut wire.link else { return Ok(()) };
-            let mut input = Intake::lent(&mut wire.rest, intake);
+            let Session { core, plan, peers, intake, .. } = self;
+            let peer = &mut peers[server as usize];
+            if !peer.link.is_up() {
+                return Ok(());
+            }
+            let mut input = Intake::lent(&mut peer.rest, intake);
             let space = input.space();
             let most = space.len();
-            let progress = stream.read(space);
-            let has_more = stream.has_input();
+            let progress = peer.link.read(space);
+            let has_more = peer.link.has_input();
             let bytes = match progress {
                 Ok(Progress::Moved(bytes)) => bytes,
                 Ok(Progress::Blocked) => 0,
                 ended => {
-                    input.keep(&mut wire.rest, intake);
+                    input.keep(&mut peer.rest, intake);
                     return Err(lost(&plan.servers()[server as usize], &ended));
                 }
             };
             input.filled(bytes);
-            core.note_read(server, bytes);
-            let understood = core.hear(server, input.input());
-            if let Understood::Yes { taken, wanted } = understood {
+            core.note_received(server, bytes);
+            let result = core.receive(server, input.input());
+            if let Input::Valid { taken, wanted } = result {
                 input.taken(taken, wanted);
             }
-            input.keep(&mut wire.rest, intake);
-            match understood {
-                Understood::Yes { .. } => {}
-                Understood::No => return Err(Fault::Nonsense),
-                Understood::NoMore => return Err(Fault::Refused),
+            input.keep(&mut peer.rest, intake);
+            match result {
+                Input::Valid { .. } => {}
+                Input::Invalid => return Err(Fault::Invalid),
+                Input::Untrusted => return Err(Fault::Untrusted),
             }
             if bytes == 0 || (bytes < most && !has_more) {
                 break;
@@ -329,19 +335,17 @@ impl Session {
         if !is_secure {
             return Ok(());
         }
-        let listens = self.wires[server as usize].listen(&self.poll, server, interest);
-        listens.map_err(|error| lost(self.server(server), &Err(error)))
+        let polled =
+            self.peers[server as usize].link.set_interest(&self.poll, of_connection(server), interest);
+        polled.map_err(|error| lost(self.server(server), &Err(error)))
     }
 
     fn close(&mut self, server: u32, fault: Fault) {
-        let wire = &mut self.wires[server as usize];
-        if let Some(stream) = wire.link.stream() {
-            // Closing the socket does the same.
-            let _ = self.poll.remove(stream);
-        }
-        (wire.link, wire.rest) = (Link::Closed, Intake::default());
+        let peer = &mut self.peers[server as usize];
+        peer.link.close(&self.poll);
+        peer.rest = Intake::default();
         if matches!(fault, Fault::Unreachable | Fault::ConnectTimeout) {
-            // It may be elsewhere by the time it is connected to again.
+            // The server may have another address by the next attempt.
             self.plan.servers()[server as usize].look_up_again();
         }
         self.core.close(server, fault);
@@ -352,15 +356,15 @@ impl Session {
         if all.is_empty() {
             return;
         }
-        let wire = &mut self.wires[server as usize];
-        // Others may have looked it up since.
-        if matches!(wire.link, Link::Closed) && !wire.way.is_halfway() {
-            wire.way.refresh();
+        let peer = &mut self.peers[server as usize];
+        // Another thread may have looked the name up again.
+        if peer.link.is_closed() && !peer.link.has_untried_addresses() {
+            peer.link.refresh_addresses();
         }
         for datagram in all {
             let sent = self.socket(server).and_then(|socket| socket.send(&datagram));
             match sent {
-                // There is no room for it, which is as if it was lost.
+                // The socket buffer is full: the datagram counts as lost.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => {
                     self.server(server).note_failure(cause(&error));
@@ -371,20 +375,21 @@ impl Session {
         }
     }
 
-    /// The socket for datagrams to a server: to the address at which its connection reaches it, or would be tried first.
+    /// The UDP socket to a server: to the address of its connection, or to the one that is tried
+    /// first.
     fn socket(&mut self, server: u32) -> io::Result<&UdpSocket> {
         let known = &self.plan.servers()[server as usize];
-        let wire = &mut self.wires[server as usize];
-        let Some(Address::Tcp(target)) = wire.way.address() else {
+        let peer = &mut self.peers[server as usize];
+        let Some(Address::Tcp(target)) = peer.link.address() else {
             known.look_up_again();
             return Err(io::ErrorKind::AddrNotAvailable.into());
         };
-        let before = wire.udp.take();
+        let before = peer.udp.take();
         let datagrams = match before {
             Some(datagrams) if datagrams.target == *target => datagrams,
             before => {
                 if let Some(Datagrams { socket, .. }) = before {
-                    // The server is elsewhere. Closing the socket does the same.
+                    // The server has moved. Closing the socket does the same.
                     let _ = self.poll.remove(&socket);
                 }
                 let datagrams = Datagrams::to(*target)?;
@@ -392,19 +397,19 @@ impl Session {
                 datagrams
             }
         };
-        Ok(&wire.udp.insert(datagrams).socket)
+        Ok(&peer.udp.insert(datagrams).socket)
     }
 
-    fn hear_datagrams(&mut self, server: u32) {
+    fn receive_datagrams(&mut self, server: u32) {
         self.datagram.resize(DATAGRAM_MAX, 0);
         for _ in 0..DATAGRAMS_MAX {
-            let Session { core, wires, datagram, .. } = self;
-            let Some(Datagrams { socket, .. }) = &wires[server as usize].udp else { return };
+            let Session { core, peers, datagram, .. } = self;
+            let Some(Datagrams { socket, .. }) = &peers[server as usize].udp else { return };
             match socket.recv(datagram) {
-                Ok(bytes) => core.hear_datagram(server, &datagram[..bytes]),
+                Ok(bytes) => core.receive_datagram(server, &datagram[..bytes]),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                // Its port is closed.
+                // The port of the server is closed.
                 Err(error) => {
                     self.server(server).note_failure(cause(&error));
                     return self.close_datagrams(server);
@@ -414,7 +419,7 @@ impl Session {
     }
 
     fn close_datagrams(&mut self, server: u32) {
-        if let Some(Datagrams { socket, .. }) = self.wires[server as usize].udp.take() {
+        if let Some(Datagrams { socket, .. }) = self.peers[server as usize].udp.take() {
             // Closing the socket does the same.
             let _ = self.poll.remove(&socket);
         }
@@ -422,19 +427,19 @@ impl Session {
     }
 }
 
-/// A connection could not be begun.
+/// The fault of a failed attempt to connect.
 fn refused(server: &Server, error: &io::Error) -> Fault {
     server.note_failure(cause(error));
     if is_busy(error) { Fault::Busy } else { Fault::Unreachable }
 }
 
-/// A connection takes or brings nothing any more.
+/// The fault of a connection that has ended.
 fn lost(server: &Server, ended: &io::Result<Progress>) -> Fault {
     match ended {
         Err(error) => server.note_failure(cause(error)),
         Ok(_) => server.note_failure("the server closed the connection"),
     }
-    Fault::Gone
+    Fault::Closed
 }
 
 impl Datagrams {
@@ -451,25 +456,15 @@ impl Datagrams {
     }
 }
 
-impl Wire {
+impl Peer {
     fn new(server: &Server) -> Self {
-        Wire {
-            link: Link::Closed,
-            way: Way::new(&server.addresses),
-            interest: Interest::Read,
-            rest: Intake::default(),
-            udp: None,
-        }
-    }
-
-    fn listen(&mut self, poll: &Poll, server: u32, interest: Interest) -> io::Result<()> {
-        let (Link::Securing(stream) | Link::Up(stream)) = &self.link else { return Ok(()) };
-        let interest = stream.wants(interest);
-        if self.interest != interest {
-            self.interest = interest;
-            poll.change(stream, of_connection(server), interest)?;
-        }
-        Ok(())
+        let options = LinkOptions {
+            secure: server.secure.clone(),
+            service: server.service,
+            keepalive: None,
+            connect_timeout_ms: u32::try_from(server.connect_timeout_ms).unwrap_or(u32::MAX),
+        };
+        Peer { link: Link::new(&server.addresses, options), rest: Intake::default(), udp: None }
     }
 }
 

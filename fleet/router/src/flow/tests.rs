@@ -1,4 +1,5 @@
-//! Workers whose configuration changes, before servers of this process that each have an address of their own.
+//! Workers whose configuration changes, with servers in this process that each have an address of
+//! their own.
 
 use super::*;
 use crate::config::{Loader, SharedPlan};
@@ -107,17 +108,17 @@ impl Worker {
         for event in events {
             let mut numbers = flow.destinations.numbers();
             let number = numbers.find(|number| service_token(*number) == event.token).unwrap();
-            flow.hear(number, walks, poll);
+            flow.receive(number, walks, poll);
         }
-        flow.give_up(walks, poll);
+        flow.expire(walks, poll);
         flow.answer_logged(walks);
         flow.flush(walks, poll);
-        flow.let_go(walks, poll);
+        flow.retire_servers(walks, poll);
     }
 
     /// The present round has lasted so long.
     fn is_late(&mut self, time: Duration) {
-        self.flow.look_at_clock(Duration::from_micros(self.flow.now_us) + time);
+        self.flow.set_clock(Duration::from_micros(self.flow.now_us) + time);
     }
 
     /// So much time passes.
@@ -246,7 +247,7 @@ fn ever_new_servers_leave_no_more_than_two_configurations_have() {
     let known = bench.plan.servers.list().len();
     assert!(known <= 6 && bench.plan.named().specs().len() == known, "{known} servers are known");
     for worker in &bench.workers {
-        assert!(worker.flow.destinations.servers() <= known && !worker.flow.destinations.have_left());
+        assert!(worker.flow.destinations.servers() <= known && !worker.flow.destinations.have_departures());
     }
     assert_eq!(bench.servers.connections(), 0, "the servers of the last configuration were asked nothing");
     let of_known = bench.plan.servers.list().iter().map(|it| it.meters().count(ServerCount::Requests));
@@ -360,7 +361,7 @@ fn a_server_that_has_left_while_it_was_out_is_not_asked_whether_it_is_back() {
         bench.workers[0].pass(Duration::from_secs(21));
         bench.workers[0].is_told("SERVER_ERROR Reply timeout\r\n");
     }
-    assert!(!bench.plan.servers.list()[0].standing.is_in());
+    assert!(!bench.plan.servers.list()[0].health.is_up());
     bench.go_by_server(1);
     bench.workers[0].pass(Duration::from_secs(600));
     assert_eq!(bench.servers.connections(), 0);
@@ -371,7 +372,8 @@ fn a_server_that_has_left_while_it_was_out_is_not_asked_whether_it_is_back() {
     bench.workers[0].is_told("END\r\n");
 }
 
-/// A worker that counts requests for the pools A and B, which each have a server, and failed gets as what clients are told.
+/// A worker that counts requests for the pools A and B, which each have a server, and failed gets
+/// as what clients are told.
 fn counting(gets: Failed) -> Bench {
     let mut bench = Bench::with(
         |mut options| {
@@ -420,7 +422,7 @@ fn the_end_of_a_request_is_counted_for_the_pool_that_it_came_to_first() {
     assert_eq!(bench.counted(), [(1, 12_000.0), (0, 0.0)], "once, and not for the second pool");
     // A server that is out is sent nothing.
     for _ in 0..3 {
-        bench.plan.servers.list()[0].standing.timed_out(&bench.workers[0].flow.health);
+        bench.plan.servers.list()[0].health.record_soft_failure(&bench.workers[0].flow.health);
     }
     bench.workers[0].ask(Op::Get, "k");
     let mut stream = bench.workers[0].asks(&mut bench.servers, 1, "get k\r\n");

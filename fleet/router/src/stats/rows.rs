@@ -74,11 +74,11 @@ impl<'a> Figures<'a> {
 
     /// Those that are out of service for this reason.
     pub(crate) fn out(&self, why: Tko) -> usize {
-        self.servers(|server| server.standing.tko() == Some(why))
+        self.servers(|server| server.health.tko() == Some(why))
     }
 
     pub(crate) fn suspects(&self) -> usize {
-        self.servers(|server| server.standing.failures() > 0)
+        self.servers(|server| server.health.failures_in_a_row() > 0)
     }
 }
 

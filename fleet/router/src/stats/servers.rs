@@ -26,7 +26,7 @@ fn line(server: &Server) -> String {
         meters.pending(),
         meters.inflight()
     );
-    line.push_str(match server.standing.tko() {
+    line.push_str(match server.health.tko() {
         Some(Tko::Hard) => " hard_tko; ",
         Some(Tko::Soft) => " soft_tko; ",
         None => "",
@@ -47,9 +47,9 @@ fn line(server: &Server) -> String {
 /// Servers that have failed since they have last answered.
 pub(super) fn suspects(plan: &Plan, put: &mut impl FnMut(&str, &str)) {
     for (address, server) in plan.in_use() {
-        let failures = server.standing.failures();
+        let failures = server.health.failures_in_a_row();
         if failures > 0 {
-            let status = if server.standing.is_in() { "down" } else { "tko" };
+            let status = if server.health.is_up() { "down" } else { "tko" };
             put(&address, &format!("status:{status} num_failures:{failures}"));
         }
     }

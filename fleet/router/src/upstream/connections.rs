@@ -1,4 +1,5 @@
-//! A worker's connections: one to each server by its number, and those that are left behind when servers move to other addresses.
+//! A worker's connections: one to each server by its number, and those that were split off when
+//! servers moved to other addresses.
 
 use super::{Destination, Server};
 use guira_routing::{Claim, Departures, DestinationId};
@@ -9,27 +10,27 @@ use std::ops::{Index, IndexMut, Range};
 pub(crate) struct Connections {
     current: Vec<Destination>,
     leaving: Vec<Leaving>,
-    /// Servers that the configuration has no more.
+    /// Servers that have left the configuration.
     departures: Departures,
 }
 
 #[derive(Debug)]
 struct Leaving {
     destination: Destination,
-    /// The number of the server, until nothing is under way any more.
+    /// The number of the server, until the last reply has arrived.
     server: Option<u32>,
 }
 
-/// The number of the first that is left behind. There are never so many servers.
+/// The number of the first connection that was split off, above the numbers of all servers.
 const LEAVING: usize = 1 << 29;
 
 impl Connections {
-    /// How many servers there are.
     pub(crate) fn servers(&self) -> usize {
         self.current.len()
     }
 
-    /// The configuration has these servers by now, of which it claims some. A number that stands for another one was let go before.
+    /// Takes over the servers of another configuration. A server whose number now belongs to
+    /// another one was retired before.
     pub(crate) fn adopt(&mut self, servers: &[Server], claim: &Claim, new: impl Fn(&Server) -> Destination) {
         for (number, server) in servers.iter().enumerate() {
             match self.current.get_mut(number) {
@@ -44,21 +45,21 @@ impl Connections {
         self.departures.turn_to(claim);
     }
 
-    /// Whether the configuration has some servers no more that something may be under way to.
+    /// Whether servers have left the configuration that may have requests in flight.
     #[inline]
-    pub(crate) fn have_left(&self) -> bool {
+    pub(crate) fn have_departures(&self) -> bool {
         !self.departures.is_empty()
     }
 
-    /// Lets servers go that the configuration has no more, that no tree has which `has_requests`, and that owe no answer.
-    pub(crate) fn let_go(&mut self, has_requests: impl Fn(u64) -> bool, poll: &Poll) {
+    /// Retires servers that have left the configuration, once they have no requests in flight and
+    /// no tree that `has_requests` uses them.
+    pub(crate) fn retire(&mut self, has_requests: impl Fn(u64) -> bool, poll: &Poll) {
         self.tidy();
         let Connections { current, leaving, departures } = self;
-        let is_left_behind = |server| leaving.iter().any(|leaving| leaving.server == Some(server));
-        let is_done =
-            |server: DestinationId| current[server.0 as usize].is_idle() && !is_left_behind(server.0);
+        let is_leaving = |server| leaving.iter().any(|leaving| leaving.server == Some(server));
+        let is_done = |server: DestinationId| current[server.0 as usize].is_idle() && !is_leaving(server.0);
         for server in departures.take_done(has_requests, is_done) {
-            current[server.0 as usize].let_go(poll);
+            current[server.0 as usize].retire(poll);
         }
     }
 
@@ -66,13 +67,13 @@ impl Connections {
         self.current.iter().chain(self.leaving.iter().map(|leaving| &leaving.destination))
     }
 
-    /// The numbers of those that are in use.
+    /// The numbers of all connections.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = u32> + use<> {
         let leaving: Range<usize> = LEAVING..LEAVING + self.leaving.len();
         (0..self.current.len()).chain(leaving).map(|number| number as u32)
     }
 
-    /// The server that a number stands for.
+    /// The number of the server of a connection.
     #[inline]
     pub(crate) fn server_of(&self, number: u32) -> u32 {
         match (number as usize).checked_sub(LEAVING) {
@@ -81,7 +82,7 @@ impl Connections {
         }
     }
 
-    /// A connection is left behind by a server. Returns its number from now on.
+    /// Adds a connection that was split off from a server. Returns its number.
     pub(crate) fn leave(&mut self, server: u32, destination: Destination) -> u32 {
         let new = Leaving { destination, server: Some(server) };
         let vacant = self.leaving.iter().position(|leaving| leaving.server.is_none());
@@ -93,7 +94,7 @@ impl Connections {
         (LEAVING + place) as u32
     }
 
-    /// Forgets connections that were left behind and have ended.
+    /// Removes connections that were split off and are over.
     pub(crate) fn tidy(&mut self) {
         for leaving in self.leaving.iter_mut().filter(|leaving| leaving.destination.is_over()) {
             if let Some(server) = leaving.server.take() {

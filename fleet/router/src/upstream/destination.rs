@@ -1,299 +1,100 @@
-//! One server: what it was asked, in order, and the connection over which it answers.
+//! A server as one worker uses it: the connection, the requests on it, the server's health and its
+//! leases.
 
-use super::keepalive::Keepalive;
-use super::meter::{Meter, ServerCount, State};
-use super::{Server, Undelivered};
+use super::Server;
+use super::health_monitor::HealthMonitor;
+use super::lessor::{Lessor, Peer};
+use super::meter::{ServerCount, State};
+use super::pipeline::{FailedRequest, Hits, Kind, Parsed, Pipeline, Step, TimedOut, Unsent};
+use super::tally::Tally;
 use crate::counters::Counters;
 use crate::ticket::Ticket;
-use guira_routing::{Answer, Dialect, Group, LogName, Op, Origin, Outcome, Request};
+use guira_routing::{Dialect, LogName, Op, Origin, Outcome, Request};
 use guira_transport::{Address, Interest, Poll, Progress, Token};
-use guira_upstream::{Health, Intake, Link, Prober, Probes, Secure, Standing, Tko, Way, wire};
-use std::collections::VecDeque;
+use guira_upstream::{HealthOptions, Intake, Link, LinkOptions, Stage, Tko, Value};
 use std::io;
 use std::sync::Arc;
 
-mod hear;
-mod leases;
 mod relocate;
-mod timing;
 
-use leases::Lessor;
-
-/// A server and what it was asked.
 #[derive(Debug)]
 pub(crate) struct Destination {
-    way: Way,
-    secure: Option<Secure>,
-    timeout_ms: u32,
-    connect_timeout_ms: u32,
-    service: u8,
-    keepalive: Option<Keepalive>,
-    standing: Arc<Standing>,
-    health: Health,
-    most: usize,
-    meter: Arc<Meter>,
-    counters: Arc<Counters>,
-    /// This worker asks whether it is back …
-    probes: Option<Probes>,
-    /// … and waits for the answer.
-    is_probed: bool,
     link: Link,
-    /// Requests from the first that was not answered altogether on, and how many bytes of them were sent.
-    wire: Vec<u8>,
-    sent: usize,
-    /// Bytes that were in front of `wire`.
-    before: u64,
-    expected: VecDeque<Expected>,
-    /// How many at the front of it nobody waits for any more.
-    dead: usize,
-    /// The request at the end of the wire is a get that takes more keys.
-    open: Option<OpenGet>,
-    /// Requests in a row that were given up since the connection has last brought a reply in time.
-    given_up: u32,
-    next: Next,
-    /// Bytes of a value that are still to be passed over.
-    passed_over: u64,
-    /// What was read and is no whole reply, if there is something.
-    rest: Intake,
-    interest: Interest,
-    /// When it was last asked something.
-    used_ms: u64,
-    /// When it was last seen in the middle of long replies.
-    delivered_ms: u32,
-    /// Requests that the server was offered by [`Self::flush`], sent or not.
-    offered: u64,
-    /// When it was last connected to.
-    connected_ms: u32,
-    /// How many requests there were when the last of them was sent.
-    flushed: u64,
-    /// The request whose reply is timed.
-    timed: Option<Timed>,
-    trust: Trust,
+    pipeline: Pipeline,
+    health: HealthMonitor,
     lessor: Lessor,
+    tally: Tally,
+    /// The limit of requests that wait for a reply.
+    requests_max: usize,
+    /// Idle time after which the connection is closed; 0 is never.
+    inactive_ms: u64,
+    /// When a request was last pushed.
+    used_ms: u64,
 }
 
-/// Whether a server has answered over TLS since it was connected to. In TLS 1.3 it may refuse the client's certificate after the client's side
-/// of the handshake.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Trust {
-    Untried,
-    Proven,
-}
-
-/// What the connection brings next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Next {
-    /// The reply to the first that is expected.
-    Reply,
-    /// The end of a get of which all keys have been answered.
-    End,
-    /// What is left of a value that is not taken.
-    RestOfValue(AfterValue),
-    /// Nobody knows: the server may have taken a data block for requests.
-    Unknown,
-}
-
-/// What comes behind a value that is not taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum AfterValue {
-    Reply,
-    End,
-}
-
-/// The request whose reply is timed: one at a time, so that the time costs nothing for each request.
-#[derive(Clone, Copy, Debug)]
-struct Timed {
-    /// How many requests came before it.
-    number: u64,
-    since_us: u64,
-    group: Group,
-}
-
-/// A reply that has to come.
-#[derive(Clone, Copy, Debug)]
-struct Expected {
-    origin: Origin<Ticket>,
-    /// Where its key is, or the delete that it is, among all bytes that were ever asked.
-    at: u64,
-    /// So many bytes before it the request begins.
-    back: u32,
-    length: u8,
-    kind: Kind,
-    asked_ms: u32,
-    /// What it is logged under if it is a delete and fails.
-    log: Option<LogName>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    /// A key of a get, and others behind it.
-    Key,
-    LastKey,
-    Line(Op),
-    Meta(Op),
-    Delete(Dialect),
-    Probe,
-    Lease(leases::Asked),
-}
-
-impl Expected {
-    /// Where its request begins.
-    fn begin(&self) -> u64 {
-        self.at - u64::from(self.back)
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-struct OpenGet {
-    op: Op,
-    keys: u32,
-    /// Where its line begins.
-    from: usize,
-}
-
-/// A server that so many bytes have come from at once is in the middle of long replies, and not slow.
-const DELIVERY: usize = 16 << 10;
-/// Keys of different clients that are asked for together …
-const KEYS_MAX: u32 = 64;
-/// … and bytes of their line, so that it is one segment.
-const LINE_MAX: usize = 1300;
-/// Bytes that were answered and are kept in front of the others.
-const KEPT_MAX: usize = 64 << 10;
-/// Bytes that a server may be asked without having answered: whatever comes beyond is refused.
-const WIRE_MAX: usize = 16 << 20;
-/// Bytes of a TLS record.
-const RECORD_MAX: usize = 16 << 10;
-/// A connection over which so many requests in a row were not answered in time is given up.
-const GIVEN_UP_MAX: u32 = 3;
-
-/// How many of the `available` bytes from `from` on one write over TLS takes: as many whole requests as one record has room for, or a single
-/// one that needs several. What stands behind a data block in the same record is not seen by memcached (1.6.18 at least) until more is sent.
-fn record_length(expected: &VecDeque<Expected>, from: u64, available: usize) -> usize {
-    let next = expected.partition_point(|expected| expected.begin() <= from);
-    let begins = next.checked_sub(1).is_some_and(|last| expected[last].begin() == from);
-    let places = expected.iter().skip(next).map(|expected| (expected.begin() - from) as usize);
-    let mut ends = places.take_while(|end| *end < available).chain([available]);
-    let first = ends.next().unwrap_or(available);
-    if !begins || first > RECORD_MAX {
-        return first;
-    }
-    ends.take_while(|end| *end <= RECORD_MAX).last().unwrap_or(first)
-}
-
-/// What a server has said.
+/// A request that has timed out, and what becomes of the connection.
 #[derive(Debug)]
-pub(crate) enum Heard<'a> {
-    /// The answer to what was asked for `origin`, and how much of the input is dealt with.
-    Answer(Origin<Ticket>, Answer<'a>, usize),
-    /// A delete that the server has not carried out, and what it says.
-    Failed(Lost, Answer<'a>, usize),
-    /// Nothing that somebody waits for.
-    Nothing(usize),
-    /// No more replies: the next has so many bytes, as far as is known.
-    Silence(usize),
-    /// Nothing that makes sense.
-    Garbage,
-}
-
-/// Whether somebody waits for a reply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Awaited {
-    Yes,
-    No,
-}
-
-/// A request whose reply is not waited for any more.
-#[derive(Debug)]
-pub(crate) enum GivenUp {
-    Request(Lost),
-    /// The server cannot be connected to, which is noted: nothing is answered.
-    Unreachable(Lost),
-    /// The connection is of no use: it brings nothing, or takes nothing.
-    Stuck(Lost),
-}
-
-/// A request that has failed.
-#[derive(Debug)]
-pub(crate) struct Lost {
-    pub(crate) origin: Origin<Ticket>,
-    /// If it is a delete, and may be logged.
-    pub(crate) delete: Option<Undelivered>,
+pub(crate) enum Expired {
+    /// The connection stays open.
+    Request(FailedRequest),
+    /// The attempt to connect has failed, and its failure is recorded.
+    Connect(FailedRequest),
+    /// The connection accepts nothing, or delivers nothing.
+    Stuck(FailedRequest),
 }
 
 impl Destination {
-    /// More than `most` requests are not under way at once.
-    pub(crate) fn new(server: &Server, health: Health, most: usize, counters: Arc<Counters>) -> Self {
-        let meter = server.meter(counters.worker());
-        Destination {
-            way: Way::new(&server.addresses),
+    pub(crate) fn new(
+        server: &Server,
+        options: HealthOptions,
+        requests_max: usize,
+        counters: Arc<Counters>,
+    ) -> Self {
+        let link = LinkOptions {
             secure: server.secure.clone(),
-            timeout_ms: server.timeout_ms,
-            connect_timeout_ms: server.connect_timeout_ms,
             service: server.service,
             keepalive: server.keepalive,
-            standing: server.standing.clone(),
-            flushed: meter.pushed(),
-            offered: meter.pushed(),
-            meter,
-            counters,
-            health,
-            most,
-            probes: None,
-            is_probed: false,
-            link: Link::Closed,
-            wire: Vec::new(),
-            sent: 0,
-            before: 0,
-            expected: VecDeque::new(),
-            dead: 0,
-            open: None,
-            given_up: 0,
-            next: Next::Reply,
-            passed_over: 0,
-            rest: Intake::default(),
-            interest: Interest::Read,
-            used_ms: 0,
-            delivered_ms: 0,
-            connected_ms: 0,
-            timed: None,
-            trust: Trust::Untried,
+            connect_timeout_ms: server.connect_timeout_ms,
+        };
+        Destination {
+            link: Link::new(&server.addresses, link),
+            pipeline: Pipeline::new(server.timeout_ms, server.leases),
+            health: HealthMonitor::new(server.health.clone(), options),
             lessor: Lessor::new(server.leases),
+            tally: Tally::new(server.meter(counters.worker()), counters),
+            requests_max,
+            inactive_ms: options.inactive_after.as_millis() as u64,
+            used_ms: 0,
         }
     }
 
-    /// Why it is sent no requests, if it is not.
+    /// Why the server is out of service. `None` if it is not.
     #[inline]
-    pub(crate) fn out(&self) -> Option<Tko> {
-        self.standing.tko()
+    pub(crate) fn tko(&self) -> Option<Tko> {
+        self.health.tko()
     }
 
-    /// A request is not sent, for this reason.
+    /// Counts a request that is not sent for this reason.
     pub(crate) fn refuse(&self, why: Outcome) -> Result<(), Outcome> {
-        self.meter.ended(why, 1);
+        self.tally.ended(why, 1);
         Err(why)
     }
 
-    /// Where it is connected to.
     pub(crate) fn address(&self) -> Option<&Address> {
-        self.way.address()
+        self.link.address()
     }
 
-    /// Whether there is a connection.
-    fn is_up(&self) -> bool {
-        matches!(self.link, Link::Up(_))
+    /// Whether there is a connection that the server has accepted.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.link.is_accepted()
     }
 
-    /// Whether there is a connection that the server has not refused.
-    pub(crate) fn is_reached(&self) -> bool {
-        self.is_up() && (self.secure.is_none() || self.trust == Trust::Proven)
-    }
-
-    /// Whether it takes no more requests for now.
+    /// Whether further requests are refused for now.
+    #[inline]
     pub(crate) fn is_full(&self) -> bool {
-        self.wire.len() > WIRE_MAX || self.expected.len() - self.dead >= self.most
+        self.pipeline.has_too_many_bytes() || self.pipeline.waiting() >= self.requests_max
     }
 
-    /// Appends a request. A get is put behind the keys of the one before it, if that was not sent.
     #[inline(always)]
     pub(crate) fn push(
         &mut self,
@@ -302,179 +103,78 @@ impl Destination {
         origin: Origin<Ticket>,
         now_ms: u64,
     ) {
-        let is_get = matches!(request.op, Op::Get | Op::Gets) && request.dialect == Dialect::Classic;
-        let (kind, begin) = if is_get {
-            (Kind::Key, self.push_get(request))
-        } else {
-            self.close_get();
-            self.ask_first(request, now_ms);
-            let begin = self.wire.len();
-            (self.write(request), begin)
-        };
-        // The key of a get is the last word of the wire; those of others are not looked at.
-        let from = match kind {
-            Kind::Key => self.wire.len() - request.key.len(),
-            Kind::LastKey => self.wire.len() - request.key.len() - 2,
-            _ => begin,
-        };
-        self.expect(origin, (begin, from), (request.key.len() as u8, kind, log), now_ms);
-        self.meter.add(ServerCount::Requests, 1);
-    }
-
-    /// Appends a request that is no get.
-    fn write(&mut self, request: &Request<'_>) -> Kind {
-        let kind = match (request.dialect, request.op) {
-            (dialect, Op::Delete) => Kind::Delete(dialect),
-            (Dialect::Meta, op) => Kind::Meta(op),
-            (_, Op::LeaseGet | Op::LeaseSet) => return self.lessor.write(request, &mut self.wire),
-            (_, Op::Gat | Op::Gats) => Kind::LastKey,
-            (_, op) => Kind::Line(op),
-        };
-        wire::write(request, &mut self.wire);
-        kind
-    }
-
-    #[inline]
-    fn expect(
-        &mut self,
-        origin: Origin<Ticket>,
-        (begin, from): (usize, usize),
-        (length, kind, log): (u8, Kind, Option<LogName>),
-        now_ms: u64,
-    ) {
-        let (at, back) = (self.before + from as u64, (from - begin) as u32);
         self.used_ms = now_ms;
-        self.expected.push_back(Expected { origin, at, back, length, kind, asked_ms: now_ms as u32, log });
-    }
-
-    /// Appends the key of a get. Returns where the line begins that has it.
-    #[inline]
-    fn push_get(&mut self, request: &Request<'_>) -> usize {
-        match &mut self.open {
-            // The uniques that a gets brings harm nobody who has not asked for them.
-            Some(open)
-                if open.keys < KEYS_MAX
-                    && self.wire.len() - open.from + request.key.len() < LINE_MAX
-                    && (open.op == request.op || open.op == Op::Gets) =>
-            {
-                open.keys += 1;
-                let from = open.from;
-                self.wire.push(b' ');
-                self.wire.extend_from_slice(request.key);
-                from
+        self.tally.add(ServerCount::Requests, 1);
+        match (request.dialect, request.op) {
+            (Dialect::Classic, Op::Get | Op::Gets) => {
+                self.pipeline.push_get(request, log, origin, now_ms);
             }
-            _ => {
-                self.close_get();
-                let from = self.wire.len();
-                self.open = Some(OpenGet { op: request.op, keys: 1, from });
-                self.wire.extend_from_slice(if request.op == Op::Get { b"get " } else { b"gets " });
-                self.wire.extend_from_slice(request.key);
-                from
+            (Dialect::Classic, Op::LeaseGet | Op::LeaseSet) => {
+                let (lessor, mut peer) = self.leases();
+                lessor.push(&mut peer, request, (log, origin), now_ms);
             }
+            _ => self.pipeline.push(request, log, origin, now_ms),
         }
     }
 
-    fn close_get(&mut self) {
-        if self.open.take().is_some() {
-            self.wire.extend_from_slice(b"\r\n");
-            if let Some(last) = self.expected.back_mut() {
-                last.kind = Kind::LastKey;
-            }
-        }
+    fn leases(&mut self) -> (&mut Lessor, Peer<'_>) {
+        let Destination { link, pipeline, lessor, tally, .. } = self;
+        (lessor, Peer { pipeline, tally, address: link.address() })
     }
 
-    /// All that was asked is on its way.
-    #[cfg(any(test, feature = "laws"))]
-    pub(super) fn pretend_to_send(&mut self) {
-        self.close_get();
-        (self.sent, self.flushed) = (self.wire.len(), self.pushed());
-    }
-
-    fn push_probe(&mut self, now_ms: u64) {
-        self.close_get();
-        let begin = self.wire.len();
-        self.wire.extend_from_slice(b"version\r\n");
-        self.expect(Origin::Nobody, (begin, begin), (0, Kind::Probe, None), now_ms);
-        self.is_probed = true;
-        self.meter.add(ServerCount::Probes, 1);
-    }
-
-    /// Sends what was asked since the last time; connects first, if need be.
+    /// Sends what was pushed since the last flush, after connecting if there is no connection.
     ///
     /// # Errors
-    /// What the system says: the connection is of no use.
+    /// The connection has failed.
     pub(crate) fn flush(&mut self, poll: &Poll, token: Token, now_us: u64) -> io::Result<()> {
-        self.begin_waiting(now_us);
-        self.begin_timing(now_us);
-        if let Link::Closed = self.link {
-            self.connected_ms = (now_us / 1000) as u32;
+        self.tally.note_pending(&self.pipeline);
+        self.pipeline.begin_flush(now_us);
+        if self.link.is_closed() {
+            self.link.start_attempt(now_us / 1000);
         }
-        self.go_on(poll, token)
+        self.transmit(poll, token)
     }
 
-    fn go_on(&mut self, poll: &Poll, token: Token) -> io::Result<()> {
-        self.close_get();
-        let result = self.send(poll, token);
-        if self.sent == self.wire.len() {
-            self.flushed = self.pushed();
-        }
-        self.show_outstanding();
+    fn transmit(&mut self, poll: &Poll, token: Token) -> io::Result<()> {
+        self.pipeline.complete_last();
+        let result = self.write(poll, token);
+        self.pipeline.end_flush();
+        self.tally.show_outstanding(&self.pipeline);
         result
     }
 
-    fn send(&mut self, poll: &Poll, token: Token) -> io::Result<()> {
-        if self.sent == self.wire.len() {
+    fn write(&mut self, poll: &Poll, token: Token) -> io::Result<()> {
+        if self.pipeline.is_sent() {
             return Ok(());
         }
-        if let Link::Closed = self.link {
-            let stream = self.way.connect(self.service)?;
-            if let Some(keepalive) = self.keepalive {
-                keepalive.begin(&stream, self.way.address())?;
-            }
-            poll.add(&stream, token, Interest::ReadWrite)?;
-            self.interest = Interest::ReadWrite;
-            self.link = Link::Connecting(stream);
-            self.trust = Trust::Untried;
+        if self.link.is_closed() {
+            self.link.connect(poll, token)?;
         }
-        let Link::Up(stream) = &mut self.link else {
+        if !self.link.is_up() {
             return Ok(());
-        };
-        let limit = self.lessor.end_of(self.wire.len(), self.before);
-        while self.sent < limit {
-            // Values of leases that the server has not proved to know lie behind the limit: no record can be cut from there.
-            let mut ready = &self.wire[self.sent..limit];
-            if self.secure.is_some() {
-                ready = &ready[..record_length(&self.expected, self.before + self.sent as u64, ready.len())];
+        }
+        loop {
+            let is_secure = self.link.is_secure();
+            let bytes = if is_secure { self.pipeline.unsent_record() } else { self.pipeline.unsent() };
+            if bytes.is_empty() {
+                return self.link.set_interest(poll, token, Interest::Read);
             }
-            match stream.write(ready)? {
+            match self.link.write(bytes)? {
                 Progress::Moved(bytes) => {
-                    self.sent += bytes;
-                    self.meter.add(ServerCount::Writes, 1);
-                    self.meter.add(ServerCount::BytesSent, bytes as u64);
+                    self.pipeline.note_sent(bytes);
+                    self.tally.add(ServerCount::Writes, 1);
+                    self.tally.add(ServerCount::BytesSent, bytes as u64);
                 }
-                Progress::Blocked => return self.listen(poll, token, Interest::ReadWrite),
+                Progress::Blocked => return self.link.set_interest(poll, token, Interest::ReadWrite),
                 Progress::Ended => return Err(io::ErrorKind::WriteZero.into()),
             }
         }
-        self.listen(poll, token, Interest::Read)
     }
 
-    fn listen(&mut self, poll: &Poll, token: Token, interest: Interest) -> io::Result<()> {
-        let (Link::Securing(stream) | Link::Up(stream)) = &self.link else {
-            return Ok(());
-        };
-        let interest = stream.wants(interest);
-        if self.interest != interest {
-            self.interest = interest;
-            poll.change(stream, token, interest)?;
-        }
-        Ok(())
-    }
-
-    /// Something has happened to the socket: reads what there is into `intake`.
+    /// Processes an event of the socket: continues to connect or to write, and reads into `intake`.
     ///
     /// # Errors
-    /// What the system says: the connection is of no use.
+    /// The connection has failed.
     pub(crate) fn read(
         &mut self,
         poll: &Poll,
@@ -482,24 +182,24 @@ impl Destination {
         now_ms: u64,
         intake: &mut Intake,
     ) -> io::Result<()> {
-        if self.link.is_beginning() {
-            return self.begin(poll, token);
+        if self.link.is_connecting() {
+            return self.continue_connecting(poll, token);
         }
-        if self.interest == Interest::ReadWrite {
-            self.go_on(poll, token)?;
+        if self.link.polls_writes() {
+            self.transmit(poll, token)?;
         }
-        let Link::Up(stream) = &mut self.link else {
+        if !self.link.is_up() {
             return Ok(());
-        };
-        let progress = stream.read(intake.space());
-        if self.secure.is_some() {
-            self.tend(&progress, poll, token)?;
+        }
+        let progress = self.link.read(intake.space());
+        if self.link.is_secure() {
+            self.after_tls_read(&progress, poll, token)?;
         }
         match progress? {
             Progress::Moved(bytes) => {
-                self.meter.add(ServerCount::BytesReceived, bytes as u64);
+                self.tally.add(ServerCount::BytesReceived, bytes as u64);
                 intake.filled(bytes);
-                self.note_delivery(bytes, now_ms);
+                self.pipeline.note_received(bytes, now_ms);
             }
             Progress::Blocked => {}
             Progress::Ended => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -507,278 +207,218 @@ impl Destination {
         Ok(())
     }
 
-    /// Goes on connecting, and sends what was asked meanwhile.
     #[cold]
-    fn begin(&mut self, poll: &Poll, token: Token) -> io::Result<()> {
-        if let Err(error) = self.link.go_on(self.secure.as_ref()) {
-            self.log_refusal(&error);
-            return if self.way.turn() { self.go_on(poll, token) } else { Err(error) };
-        }
-        match self.link {
-            Link::Securing(_) => self.listen(poll, token, Interest::Read),
-            _ => {
-                self.way.reached();
-                self.meter.set_state(State::Up);
-                self.meter.add(ServerCount::Opened, 1);
-                self.go_on(poll, token)
+    fn continue_connecting(&mut self, poll: &Poll, token: Token) -> io::Result<()> {
+        match self.link.advance() {
+            Ok(Stage::Connecting) => self.link.set_interest(poll, token, Interest::Read),
+            Ok(Stage::Up) => {
+                self.tally.set_state(State::Up);
+                self.tally.add(ServerCount::Opened, 1);
+                self.transmit(poll, token)
+            }
+            Err(error) => {
+                self.log_failed_handshake(&error);
+                if self.link.try_next_address() { self.transmit(poll, token) } else { Err(error) }
             }
         }
     }
 
-    /// After a read over TLS, which may have sent something, or have more than it has given.
-    fn tend(&mut self, progress: &io::Result<Progress>, poll: &Poll, token: Token) -> io::Result<()> {
-        match progress {
-            Ok(Progress::Moved(_)) => self.trust = Trust::Proven,
-            Ok(_) => {}
-            Err(error) => self.log_refusal(error),
+    /// A read over TLS may have sent something, or have left something to send.
+    fn after_tls_read(
+        &mut self,
+        progress: &io::Result<Progress>,
+        poll: &Poll,
+        token: Token,
+    ) -> io::Result<()> {
+        if let Err(error) = progress {
+            self.log_failed_handshake(error);
         }
-        let rest = if self.is_clean() { Interest::Read } else { Interest::ReadWrite };
-        self.listen(poll, token, rest)
+        let interest = if self.pipeline.is_sent() { Interest::Read } else { Interest::ReadWrite };
+        self.link.set_interest(poll, token, interest)
     }
 
-    /// Says once why there is no TLS with a server: clients are told only that they cannot have it.
-    fn log_refusal(&self, error: &io::Error) {
-        if self.secure.is_some() && self.trust == Trust::Untried && self.standing.is_in() {
+    /// Logs why the TLS handshake has failed, unless the server is already out of service: the
+    /// replies to clients do not have the cause.
+    fn log_failed_handshake(&self, error: &io::Error) {
+        if self.link.is_handshake_unproven() && self.health.is_up() {
+            let server = self.link.address().map(tracing::field::display);
             // Operator: Check the server's certificate and the router's authorities.
-            tracing::warn!(server = self.way.address().map(tracing::field::display), %error, "TLS handshake with a server failed");
+            tracing::warn!(server, %error, "TLS handshake with a server failed");
         }
     }
 
-    /// Where it is read to, behind what was kept.
+    /// A buffer to read into: see [`Pipeline::take_intake`].
+    #[inline]
     pub(crate) fn take_intake(&mut self, shared: &mut Option<Intake>) -> Intake {
-        Intake::lent(&mut self.rest, shared)
+        self.pipeline.take_intake(shared)
     }
 
-    /// Keeps what is no whole reply until more comes, and gives the buffer back if it is that of all.
+    #[inline]
     pub(crate) fn keep_intake(&mut self, intake: Intake, shared: &mut Option<Intake>) {
-        intake.keep(&mut self.rest, shared);
+        self.pipeline.keep_intake(intake, shared);
     }
 
-    /// A request that has failed. What it has asked is still there.
-    #[cold]
-    fn lost(&self, expected: &Expected) -> Lost {
-        let is_delete = matches!(expected.kind, Kind::Delete(_));
-        let from = (expected.at - self.before) as usize;
-        let delete = expected.log.filter(|_| is_delete);
-        let delete = delete.and_then(|log| Undelivered::read(&self.wire[from..], log));
-        Lost { origin: expected.origin, delete }
-    }
-
-    /// Forgets requests that were answered.
-    pub(crate) fn tidy(&mut self) {
-        let Some(first) = self.expected.front() else {
-            if self.sent == self.wire.len() {
-                self.before += self.wire.len() as u64;
-                self.wire.clear();
-                self.wire.shrink_to(KEPT_MAX);
-                self.sent = 0;
-            }
-            return;
-        };
-        let answered = ((first.begin() - self.before) as usize).min(self.sent);
-        if answered > KEPT_MAX && answered > self.wire.len() / 2 {
-            self.forget(answered);
+    /// Passes the hits at the front of `input` that clients wait for to `each`. Returns their
+    /// length.
+    #[inline]
+    pub(crate) fn take_hits<'i>(&mut self, input: &'i [u8], each: impl FnMut(Ticket, &Value<'i>)) -> usize {
+        let Hits { bytes, count } = self.pipeline.take_hits(input, each);
+        if count > 0 {
+            self.health.record_success();
+            self.tally.ended(Outcome::Found, count);
         }
+        bytes
     }
 
-    /// When something is to be given up, or to be asked.
+    /// The next reply in `input`.
+    #[inline]
+    pub(crate) fn next<'i>(&mut self, input: &'i [u8]) -> Parsed<'i> {
+        let parsed = match self.pipeline.next(input) {
+            Step::Done(parsed) => parsed,
+            Step::Lease(received) => {
+                let (lessor, mut peer) = self.leases();
+                lessor.receive(&mut peer, received)
+            }
+        };
+        match &parsed {
+            Parsed::Reply(_, answer, _) | Parsed::FailedDelete(_, answer, _) => {
+                self.health.record_success();
+                self.tally.ended(answer.outcome, 1);
+            }
+            Parsed::OwnReply(_) => self.health.record_success(),
+            Parsed::Discarded(_) | Parsed::Incomplete(_) | Parsed::Invalid => {}
+        }
+        parsed
+    }
+
+    /// All replies that have arrived are processed. True if requests have to be flushed that no
+    /// client has just sent.
+    pub(crate) fn end_replies(&mut self, now_us: u64) -> bool {
+        self.pipeline.trim();
+        self.tally.add_latency(self.pipeline.take_latency(now_us));
+        self.tally.show_outstanding(&self.pipeline);
+        self.lessor.take_needs_flush()
+    }
+
+    /// When a request times out, a probe is due, or the connection is closed as idle.
     pub(crate) fn deadline(&self, now_ms: u64) -> Option<u64> {
-        let oldest = self.expected.get(self.dead).map(|oldest| {
-            now_ms + u64::from(self.patience_ms().saturating_sub(self.waited_ms(oldest, now_ms)))
-        });
-        let probe = self.probes.map(|probes| probes.next_ms);
-        oldest.into_iter().chain(probe).chain(self.is_idle_from()).min()
+        let request = self.pipeline.deadline(now_ms, self.link.attempt());
+        request.into_iter().chain(self.health.next_probe_ms()).chain(self.idle_deadline()).min()
     }
 
-    /// When its connection is closed, whose answers nobody waits for. Those to requests that were given up may never come.
-    fn is_idle_from(&self) -> Option<u64> {
-        let after_ms = self.health.inactive_after.as_millis() as u64;
-        let may_idle = after_ms > 0 && self.is_up() && self.expected.len() == self.dead;
-        may_idle.then(|| self.used_ms + after_ms)
+    /// When the connection is closed as idle. Late replies may never arrive.
+    fn idle_deadline(&self) -> Option<u64> {
+        let may_be_idle = self.inactive_ms > 0 && self.link.is_up() && self.pipeline.waiting() == 0;
+        may_be_idle.then(|| self.used_ms + self.inactive_ms)
     }
 
-    /// Closes its connection if it was not used for too long.
+    /// Closes the connection if it has been idle for too long.
     pub(crate) fn close_idle(&mut self, poll: &Poll, now_ms: u64) {
-        if self.is_idle_from().is_some_and(|from| now_ms >= from) {
-            let waiting = self.fail(poll, Outcome::RemoteError);
-            debug_assert!(waiting.is_empty(), "no request waits");
-            self.meter.set_state(State::Closed);
+        if self.idle_deadline().is_some_and(|deadline| now_ms >= deadline) {
+            let failed = self.disconnect(poll, Outcome::RemoteError);
+            debug_assert!(failed.is_empty(), "no request waits");
+            self.tally.set_state(State::Closed);
         }
     }
 
-    /// Whether it has nothing to send.
-    pub(crate) fn is_clean(&self) -> bool {
-        self.sent == self.wire.len()
+    /// Whether all requests were sent.
+    #[inline]
+    pub(crate) fn is_sent(&self) -> bool {
+        self.pipeline.is_sent()
     }
 
-    /// Whether it owes nobody an answer.
+    /// Whether no client waits for a reply.
     pub(crate) fn is_idle(&self) -> bool {
-        self.expected.iter().skip(self.dead).all(|expected| expected.kind == Kind::Probe)
+        self.pipeline.is_idle()
     }
 
-    /// The oldest request, if it has waited for too long. Its reply is dropped if it comes after all.
-    pub(crate) fn give_up(&mut self, now_ms: u64) -> Option<GivenUp> {
-        let patience_ms = self.patience_ms();
-        let number = self.pushed() - self.expected.len() as u64 + self.dead as u64;
-        let oldest = *self.expected.get(self.dead)?;
-        if self.waited_ms(&oldest, now_ms) < patience_ms {
-            return None;
-        }
-        let lost = self.lost(&oldest);
-        self.dead += 1;
-        let is_probe = oldest.kind.is_own();
-        let was_sent = oldest.begin() < self.before + self.sent as u64;
-        self.given_up += 1;
-        self.show_outstanding();
-        if self.timed.is_some_and(|timed| timed.number == number) {
-            self.end_timing(now_ms * 1000);
-        }
-        if self.link.is_beginning() {
-            if let Link::Securing(_) = self.link {
-                self.log_refusal(&io::Error::new(io::ErrorKind::TimedOut, "timeout of the handshake"));
+    /// Times the oldest request out, if it has waited too long.
+    pub(crate) fn time_out(&mut self, now_ms: u64) -> Option<Expired> {
+        let timed_out = self.pipeline.time_out(now_ms, self.link.attempt())?;
+        let TimedOut { request, is_own, is_stuck, latency } = timed_out;
+        self.tally.show_outstanding(&self.pipeline);
+        self.tally.add_latency(latency);
+        let is_connecting = self.link.is_connecting();
+        if !is_connecting {
+            self.record_soft_failure(now_ms);
+        } else {
+            if self.link.is_handshaking() {
+                self.log_failed_handshake(&io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "timeout of the handshake",
+                ));
             }
-            if !self.way.turn() {
-                let prober = self.standing.unreachable(&self.health);
-                self.put_out(prober, now_ms);
+            if !self.link.try_next_address() {
+                self.record_hard_failure(now_ms);
             }
-            if !is_probe {
-                self.meter.ended(Outcome::ConnectTimeout, 1);
-            }
-            return Some(GivenUp::Unreachable(lost));
         }
-        let prober = self.standing.timed_out(&self.health);
-        self.put_out(prober, now_ms);
-        if !is_probe {
-            self.meter.ended(Outcome::Timeout, 1);
+        if !is_own {
+            self.tally.ended(if is_connecting { Outcome::ConnectTimeout } else { Outcome::Timeout }, 1);
         }
-        let is_stuck = is_probe || !was_sent || self.given_up >= GIVEN_UP_MAX;
-        Some(if is_stuck { GivenUp::Stuck(lost) } else { GivenUp::Request(lost) })
+        Some(match (is_connecting, is_stuck) {
+            (true, _) => Expired::Connect(request),
+            (false, true) => Expired::Stuck(request),
+            (false, false) => Expired::Request(request),
+        })
     }
 
-    /// The connection has failed.
-    pub(crate) fn note_failure(&mut self, now_ms: u64) {
-        // One that was up is tried again, with the next request, and so is one that has more addresses.
-        if !self.is_reached() && !self.way.is_halfway() {
-            // The attempt fails, and each request that waits for it, as in mcrouter.
-            let waiting = self.expected.iter().skip(self.dead).filter(|expected| !expected.kind.is_own());
-            for _ in 0..=waiting.count() {
-                let prober = self.standing.unreachable(&self.health);
-                self.put_out(prober, now_ms);
-            }
+    /// Records that the connection has failed. One that was up is opened again by the next request,
+    /// and so is one to a server with further addresses.
+    pub(crate) fn record_failure(&mut self, now_ms: u64) {
+        if self.link.is_accepted() || self.link.has_untried_addresses() {
+            return;
+        }
+        // The attempt fails, and each request that waits for it, as in mcrouter.
+        for _ in 0..=self.pipeline.waiting_of_clients() {
+            self.record_hard_failure(now_ms);
         }
     }
 
-    /// It has said what makes no sense: one that goes on so is sent nothing any more, as one that is silent.
+    /// Records an invalid reply: a server that continues so is taken out of service, like one
+    /// without replies.
     #[cold]
-    pub(crate) fn note_nonsense(&mut self, now_ms: u64) {
-        let prober = self.standing.timed_out(&self.health);
-        self.put_out(prober, now_ms);
+    pub(crate) fn record_invalid_reply(&mut self, now_ms: u64) {
+        self.record_soft_failure(now_ms);
     }
 
-    fn put_out(&mut self, prober: Option<Prober>, now_ms: u64) {
-        if prober == Some(Prober::You) {
-            let is_soft = self.standing.tko() == Some(Tko::Soft);
-            let which = if is_soft { ServerCount::SoftTkos } else { ServerCount::HardTkos };
-            self.meter.add(which, 1);
-            self.probes = Some(Probes::begin(now_ms, &self.health));
-        }
+    fn record_soft_failure(&mut self, now_ms: u64) {
+        self.tally.add_tko(self.health.record_soft_failure(now_ms));
     }
 
-    /// Asks whether it is back, if it is time to. True if it was asked.
+    fn record_hard_failure(&mut self, now_ms: u64) {
+        self.tally.add_tko(self.health.record_hard_failure(now_ms));
+    }
+
+    /// Pushes a probe if one is due and none is outstanding. True if it was pushed.
     pub(crate) fn probe(&mut self, now_ms: u64, random: u32) -> bool {
-        if self.standing.is_in() {
-            self.probes = None;
+        let is_pushed = self.health.is_probe_due(now_ms, random) && !self.pipeline.has_probe();
+        if is_pushed {
+            self.used_ms = now_ms;
+            self.pipeline.push_own(Kind::Probe, b"version\r\n", now_ms);
+            self.tally.add(ServerCount::Probes, 1);
         }
-        let Some(probes) = self.probes.as_mut().filter(|probes| now_ms >= probes.next_ms) else {
-            return false;
-        };
-        probes.asked(now_ms, &self.health, random);
-        let is_asked = !self.is_probed;
-        if is_asked {
-            self.push_probe(now_ms);
-        }
-        is_asked
+        is_pushed
     }
 
-    /// Closes the connection, for this reason. Returns the requests that are not answered any more. If it was up, what was not
-    /// sent is sent over the next one.
-    pub(crate) fn fail(&mut self, poll: &Poll, why: Outcome) -> Vec<Lost> {
-        let was_up = self.is_up();
+    /// Closes the connection for this reason, and returns the requests that fail. After a
+    /// connection that was up, requests that were not sent are sent over the next one.
+    pub(crate) fn disconnect(&mut self, poll: &Poll, why: Outcome) -> Vec<FailedRequest> {
+        let was_up = self.link.is_up();
         if was_up {
-            self.meter.add(ServerCount::Closed, 1);
+            self.tally.add(ServerCount::Closed, 1);
         }
-        self.meter.set_state(State::Down);
-        if let Some(stream) = self.link.stream() {
-            // Closing the socket does the same.
-            let _ = poll.remove(stream);
-        }
-        self.link = Link::Closed;
-        let sent = self.before + self.sent as u64;
-        // Whether the next connection leads to a server that knows leases is not known yet.
-        let is_kept = was_up && !self.has_unsent_lease();
-        let is_lost = |expected: &Expected| !is_kept || expected.begin() < sent;
-        // Who was given up has been answered. The others that are lost come before those that were not sent.
-        let lost = self.expected.iter().skip(self.dead).take_while(|expected| is_lost(expected));
-        let requests = lost.clone().filter(|expected| !expected.kind.is_own()).count();
-        self.meter.ended(why, requests as u64);
-        let all: Vec<_> = lost.map(|expected| self.lost(expected)).collect();
-        let kept = self.expected.get(self.dead + all.len()).map(Expected::begin);
-        // A key that was given up is asked for with the others of its get.
-        while self.expected.front().is_some_and(|first| kept.is_none_or(|kept| first.begin() < kept)) {
-            self.expected.pop_front();
-            self.dead = self.dead.saturating_sub(1);
-        }
-        self.lessor.forget_server();
-        self.forget(kept.map_or(self.wire.len(), |kept| (kept - self.before) as usize));
-        self.is_probed = self.expected.iter().any(|expected| expected.kind == Kind::Probe);
-        self.rest = Intake::default();
-        (self.sent, self.given_up, self.next) = (0, 0, Next::Reply);
-        (self.flushed, self.timed) = (self.pushed() - self.expected.len() as u64, None);
-        self.show_outstanding();
-        all
+        self.tally.set_state(State::Down);
+        self.link.close(poll);
+        self.lessor.disconnect();
+        let disconnected = self.pipeline.disconnect(if was_up { Unsent::Keep } else { Unsent::Fail });
+        self.tally.ended(why, disconnected.of_clients);
+        self.tally.show_outstanding(&self.pipeline);
+        disconnected.failed
     }
 
-    /// Forgets the first bytes of what was asked.
-    fn forget(&mut self, bytes: usize) {
-        self.wire.drain(..bytes);
-        self.before += bytes as u64;
-        self.sent = self.sent.saturating_sub(bytes);
-        match &mut self.open {
-            Some(open) if open.from >= bytes => open.from -= bytes,
-            open => *open = None,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn expected(places: &[u64]) -> VecDeque<Expected> {
-        let one = |at: &u64| Expected {
-            origin: Origin::Nobody,
-            at: *at,
-            back: 0,
-            length: 0,
-            kind: Kind::Probe,
-            asked_ms: 0,
-            log: None,
-        };
-        places.iter().map(one).collect()
-    }
-
-    #[test]
-    fn a_record_ends_behind_whole_requests_and_never_past_what_is_available() {
-        let leases = expected(&[0, 29, 10_269, 20_509]);
-        for (from, available, length) in [
-            (0, 29, 29),
-            (0, 30_749, 10_269),
-            (29, 30_720, 10_240),
-            (100, 30_649, 10_169),
-            (20_509, 10_240, 10_240),
-        ] {
-            assert_eq!(record_length(&leases, from, available), length, "{from} {available}");
-        }
-        assert_eq!(record_length(&expected(&[0, 40_000]), 0, 50_000), 40_000);
+    /// Pretends that everything was sent.
+    #[cfg(any(test, feature = "laws"))]
+    pub(super) fn pretend_to_send(&mut self) {
+        self.pipeline.pretend_to_send();
     }
 }

@@ -1,13 +1,14 @@
-//! What must hold whatever a server says to known requests: for tests, and the fuzz target `replies`.
+//! Laws that hold for all bytes that a server sends as replies to known requests: for tests, and
+//! for the fuzz target `replies`.
 
-use super::{Destination, Heard, Lost, Server};
+use super::{Destination, FailedRequest, Parsed, Server};
 use crate::counters::Counters;
 use crate::ticket::Ticket;
 use guira_protocol::{KeyBuffer, encode_key};
 use guira_routing::{Answer, Dialect, Op, Origin, Outcome, Request};
 use guira_transport::Address;
 use guira_upstream::answers::found;
-use guira_upstream::{Addresses, Health, Intake};
+use guira_upstream::{Addresses, HealthOptions, Intake};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,7 @@ pub(super) fn destination() -> Destination {
     destination_at(Address::Unix(PathBuf::from("nowhere")), Duration::from_secs(1))
 }
 
-/// One that may take a second for an answer.
+/// A destination with a timeout of one second.
 pub(super) fn destination_at(address: Address, connect_timeout: Duration) -> Destination {
     destination_of(&server_at(address, connect_timeout))
 }
@@ -27,7 +28,7 @@ pub(super) fn server_at(address: Address, connect_timeout: Duration) -> Server {
 }
 
 pub(super) fn destination_of(server: &Server) -> Destination {
-    let health = Health {
+    let health = HealthOptions {
         timeouts_until_tko: Some(3),
         soft_tkos_max: 0,
         probe_initial: Duration::from_secs(1),
@@ -37,18 +38,19 @@ pub(super) fn destination_of(server: &Server) -> Destination {
     Destination::new(server, health, usize::MAX, Arc::new(Counters::of(0)))
 }
 
-/// Whose an answer is, what came of the request, and what the answer says.
-pub(super) type Told = (u32, Outcome, Vec<u8>);
+/// The number of the request of a reply, its outcome, and its text.
+pub(super) type Answered = (u32, Outcome, Vec<u8>);
 
-/// What comes of `input` in pieces as `cut` says: who is answered what, and whether all of it made sense. `look` is shown each answer with
-/// the bytes that it was read from, but for those that answer the next request as well.
-pub(super) fn hear(
+/// Receives `input` in pieces of the lengths that `cut` returns. Returns the replies, and whether
+/// all of the input was valid. `check` receives each reply with its bytes, unless these are also
+/// the reply to the next request.
+pub(super) fn receive(
     destination: &mut Destination,
     input: &[u8],
     mut cut: impl FnMut() -> usize,
-    mut look: impl FnMut(u32, &Answer<'_>, &[u8]),
-) -> (Vec<Told>, bool) {
-    let (mut heard, mut rest) = (Vec::new(), input);
+    mut check: impl FnMut(u32, &Answer<'_>, &[u8]),
+) -> (Vec<Answered>, bool) {
+    let (mut replies, mut rest) = (Vec::new(), input);
     let mut shared = Some(Intake::default());
     while !rest.is_empty() {
         let mut intake = destination.take_intake(&mut shared);
@@ -59,44 +61,44 @@ pub(super) fn hear(
         rest = &rest[length..];
         let (mut at, input) = (0, intake.input());
         let wanted = loop {
-            at += destination.items(&input[at..], |Ticket { part, .. }, value| {
-                look(part, &found(value), value.block);
-                heard.push((part, Outcome::Found, value.value.to_vec()));
+            at += destination.take_hits(&input[at..], |Ticket { part, .. }, value| {
+                check(part, &found(value), value.block);
+                replies.push((part, Outcome::Found, value.value.to_vec()));
             });
             let (origin, answer, taken) = match destination.next(&input[at..]) {
-                Heard::Answer(origin, answer, taken) => (origin, answer, taken),
-                Heard::Failed(Lost { origin, .. }, answer, taken) => (origin, answer, taken),
-                Heard::Nothing(taken) => {
+                Parsed::Reply(origin, answer, taken) => (origin, answer, taken),
+                Parsed::FailedDelete(FailedRequest { origin, .. }, answer, taken) => (origin, answer, taken),
+                Parsed::OwnReply(taken) | Parsed::Discarded(taken) => {
                     at += taken;
                     continue;
                 }
-                Heard::Silence(wanted) => break wanted,
-                Heard::Garbage => return (heard, false),
+                Parsed::Incomplete(wanted) => break wanted,
+                Parsed::Invalid => return (replies, false),
             };
             if let Origin::Client(Ticket { part, .. }) = origin {
-                look(part, &answer, &input[at..at + taken]);
+                check(part, &answer, &input[at..at + taken]);
                 let text = answer.item.map_or(answer.line, |item| item.value);
-                heard.push((part, answer.outcome, text.to_vec()));
+                replies.push((part, answer.outcome, text.to_vec()));
             }
             at += taken;
         };
         intake.taken(at, wanted);
         destination.keep_intake(intake, &mut shared);
-        destination.tidy();
+        destination.end_replies(0);
     }
-    (heard, true)
+    (replies, true)
 }
 
-/// A request of an input: a letter, and a digit that is its key.
+/// A request of an input: a letter for its operation, and a digit as its key.
 #[derive(Clone, Copy, Debug)]
-struct Asked {
+struct Sent {
     letter: u8,
     key: [u8; 1],
 }
 
-impl Asked {
-    /// The operation, and the flags of a meta command: key and opaque are wanted back.
-    fn what(self) -> Option<(Op, Option<&'static str>)> {
+impl Sent {
+    /// The operation, and the flags of a meta command, which request the key and the opaque.
+    fn op(self) -> Option<(Op, Option<&'static str>)> {
         Some(match self.letter {
             b'g' => (Op::Get, None),
             b'c' => (Op::Gets, None),
@@ -113,17 +115,18 @@ impl Asked {
         })
     }
 
-    fn put(self, number: usize, destination: &mut Destination) {
-        let Some((op, flags)) = self.what() else { return };
+    fn push(self, number: usize, destination: &mut Destination) {
+        let Some((op, flags)) = self.op() else { return };
         let meta = flags.map(|flags| format!("{flags}{number}")).unwrap_or_default();
         let dialect = if flags.is_some() { Dialect::Meta } else { Dialect::Classic };
         let it = Request { dialect, meta: meta.as_bytes(), ..Request::classic(op, &self.key) };
         destination.push(&it, None, Origin::Client(Ticket { call: 0, part: number as u32 }), 0);
     }
 
-    /// An answer that is no failure was read from what belongs to this request, and to no other key.
+    /// A reply without an error was read from bytes that belong to this request and to no other
+    /// key.
     fn check(self, number: usize, answer: &Answer<'_>, from: &[u8]) {
-        let Some((op, flags)) = self.what() else { unreachable!("it was not asked") };
+        let Some((op, flags)) = self.op() else { unreachable!("the request was not pushed") };
         if answer.outcome.is_error() {
             return;
         }
@@ -146,29 +149,30 @@ impl Asked {
     }
 }
 
-/// Requests, as letters and digits up to the end of the first line, and what a server says to them. Each is answered once at most, in
-/// their order, by what belongs to it, and in whatever pieces the replies come they mean the same.
+/// The input is a line of requests, as letters and digits, and then the bytes of a server. Each
+/// request has at most one reply, in order, from bytes that belong to it; and the pieces in which
+/// the bytes arrive make no difference.
 pub(crate) fn obey(input: &[u8]) {
     let line_end = input.iter().position(|byte| *byte == b'\n').unwrap_or(input.len());
     let (line, replies) = (&input[..line_end], input.get(line_end + 1..).unwrap_or_default());
-    let pairs = line.as_chunks::<2>().0.iter().map(|[letter, key]| Asked { letter: *letter, key: [*key] });
-    let asked: Vec<Asked> = pairs.filter(|it| it.key[0].is_ascii_digit() && it.what().is_some()).collect();
-    let ask = || {
+    let pairs = line.as_chunks::<2>().0.iter().map(|[letter, key]| Sent { letter: *letter, key: [*key] });
+    let sent: Vec<Sent> = pairs.filter(|it| it.key[0].is_ascii_digit() && it.op().is_some()).collect();
+    let push_all = || {
         let mut destination = destination();
-        asked.iter().enumerate().for_each(|(number, it)| it.put(number, &mut destination));
+        sent.iter().enumerate().for_each(|(number, it)| it.push(number, &mut destination));
         destination.pretend_to_send();
         destination
     };
-    let look =
-        |part: u32, answer: &Answer<'_>, from: &[u8]| asked[part as usize].check(part as usize, answer, from);
-    let whole = hear(&mut ask(), replies, || usize::MAX, look);
+    let check =
+        |part: u32, answer: &Answer<'_>, from: &[u8]| sent[part as usize].check(part as usize, answer, from);
+    let whole = receive(&mut push_all(), replies, || usize::MAX, check);
     assert!(whole.0.iter().map(|(part, ..)| *part).eq(0..whole.0.len() as u32), "{whole:?}");
-    assert!(whole.0.len() <= asked.len(), "{whole:?}");
+    assert!(whole.0.len() <= sent.len(), "{whole:?}");
     let mut state = input.iter().fold(0u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(*byte)));
     let mut random = || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         1 + (state >> 33) as usize % 16
     };
-    assert_eq!(whole, hear(&mut ask(), replies, &mut random, look), "in pieces");
-    assert_eq!(whole, hear(&mut ask(), replies, || 1, look), "byte by byte");
+    assert_eq!(whole, receive(&mut push_all(), replies, &mut random, check), "in pieces");
+    assert_eq!(whole, receive(&mut push_all(), replies, || 1, check), "byte by byte");
 }

@@ -1,12 +1,12 @@
-//! What one worker counts of one server. Only the worker writes, without a lock, and any thread reads the sum of all workers.
+//! The counts that one worker has of one server. The worker writes them without a lock, and any
+//! thread reads the sum of all workers.
 
-use crate::counters::averaged;
 use guira_routing::Outcome;
 use guira_sync::counters::Counters;
 use std::sync::Arc;
 
 guira_sync::counters! {
-    /// What is counted beside the outcomes of requests.
+    /// Counts other than the outcomes of requests.
     pub(crate) enum ServerCount {
         Requests = "requests", Count, "Requests to the server.";
         Probes = "probes", Count, "Probes of the server while it was marked as failed.";
@@ -21,39 +21,39 @@ guira_sync::counters! {
     }
 }
 
-/// How many outcomes there are.
 pub(crate) const OUTCOMES: usize = Outcome::ClientError as usize + 1;
 
-/// Outcomes come behind what has a row, and gauges last.
+/// The outcomes follow the rows of the table, and the gauges are last.
 const FIRST_OUTCOME: usize = ServerCount::COUNT;
 const FIRST_GAUGE: usize = FIRST_OUTCOME + OUTCOMES;
 
-/// What is the case now.
+/// Present values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Gauge {
-    /// Requests that waited to be sent when this was last shown …
+    /// Requests that waited to be sent when the gauges were last set.
     Pending,
-    /// Requests that were sent and not answered.
+    /// Requests that were sent and have no reply.
     Inflight,
-    /// How many requests there had been when Pending was last set. Requests pushed since then are pending too.
+    /// How many requests had been pushed when Pending was last set. Requests pushed since then are
+    /// pending too.
     Shown,
-    /// The largest numbers of those that waited to be sent, and for replies.
+    /// The maxima of Pending and Inflight.
     MostPending,
     MostInflight,
     State,
-    /// The bits of an average in microseconds; 0 if there is none.
+    /// The bits of the average in microseconds; 0 if no latency was measured.
     Latency,
 }
 
 const GAUGES: usize = Gauge::Latency as usize + 1;
 
-/// What has become of a connection, by its place among [`STATES`]; before, it is new.
+/// The state of a connection, by its place among [`STATES`]. A connection is new before its first
+/// state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Up = 1,
-    /// It has failed.
     Down,
-    /// It was closed since it was not used.
+    /// Closed because it was idle, or because the server has moved.
     Closed,
 }
 
@@ -64,8 +64,13 @@ pub(crate) const STATES: [&str; 4] = ["new", "up", "down", "closed"];
 #[derive(Debug, Default)]
 pub(crate) struct Meter(Counters<{ FIRST_GAUGE + GAUGES }>);
 
-/// The part that a new latency has in the average, as in mcrouter: one of so many.
+/// A new latency counts for one part in this many of the average, as in mcrouter.
 const WINDOW: f64 = 16.0;
+
+/// A moving average with a new value, which counts for one part in `window`.
+pub(crate) fn averaged(average: Option<f64>, value: f64, window: f64) -> f64 {
+    average.map_or(value, |average| (value + (window - 1.0) * average) / window)
+}
 
 impl Meter {
     #[inline(always)]
@@ -78,12 +83,12 @@ impl Meter {
         self.0.get(what as usize)
     }
 
-    /// How many requests there ever were, probes among them.
-    pub(crate) fn pushed(&self) -> u64 {
+    /// All requests so far, with probes.
+    fn pushed(&self) -> u64 {
         self.get(ServerCount::Requests) + self.get(ServerCount::Probes)
     }
 
-    /// So many requests have ended like this.
+    /// Counts requests that have ended with this outcome.
     #[inline(always)]
     pub(crate) fn ended(&self, outcome: Outcome, requests: u64) {
         self.0.add(FIRST_OUTCOME + outcome as usize, requests);
@@ -101,7 +106,8 @@ impl Meter {
         self.0.set(FIRST_GAUGE + what as usize, value);
     }
 
-    /// What waits to be sent, and for replies. A request that is pushed afterwards counts among the first without another call.
+    /// Sets how many requests wait to be sent, and for replies. Requests that are pushed afterwards
+    /// count as pending.
     pub(crate) fn set_outstanding(&self, pending: u64, inflight: u64) {
         self.set(Gauge::Shown, self.pushed());
         self.set(Gauge::Pending, pending);
@@ -110,7 +116,7 @@ impl Meter {
         self.note_most(Gauge::MostInflight, inflight);
     }
 
-    /// So many requests have waited to be sent.
+    /// Notes that this many requests wait to be sent.
     pub(crate) fn note_pending(&self, pending: u64) {
         self.note_most(Gauge::MostPending, pending);
     }
@@ -121,7 +127,6 @@ impl Meter {
         }
     }
 
-    /// How many requests wait to be sent.
     fn pending(&self) -> u64 {
         self.gauge(Gauge::Pending) + self.pushed().saturating_sub(self.gauge(Gauge::Shown))
     }
@@ -130,14 +135,14 @@ impl Meter {
         self.set(Gauge::State, state as u64);
     }
 
-    /// Adds what another one has counted, but for requests, which both have.
+    /// Adds the counts of another meter, except requests, which both have counted.
     pub(crate) fn absorb(&self, other: &Meter) {
         for index in (0..FIRST_GAUGE).filter(|index| *index != ServerCount::Requests as usize) {
             self.0.add(index, other.0.get(index));
         }
     }
 
-    /// A reply has taken this long.
+    /// Adds a latency to the average.
     pub(crate) fn took(&self, micros: f64) {
         self.set(Gauge::Latency, averaged(self.latency(), micros, WINDOW).to_bits());
     }
@@ -148,7 +153,7 @@ impl Meter {
     }
 }
 
-/// What was counted of a server that is asked no more, or of several.
+/// The counts of one or several servers, without gauges.
 #[derive(Clone, Debug)]
 pub(crate) struct Counted([u64; FIRST_GAUGE]);
 
@@ -172,7 +177,7 @@ impl Counted {
     }
 }
 
-/// What all workers have counted of a server.
+/// The counts of all workers for one server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Meters<'a>(pub(crate) &'a [Arc<Meter>]);
 
@@ -189,7 +194,6 @@ impl Meters<'_> {
         self.sum(|meter| meter.outcome(outcome))
     }
 
-    /// All counts, without what is the case now.
     pub(crate) fn counted(self) -> Counted {
         Counted(std::array::from_fn(|index| self.sum(|meter| meter.0.get(index))))
     }
@@ -239,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_workers_have_counted_is_added_and_latencies_are_averaged() {
+    fn counts_of_workers_are_added_and_latencies_are_averaged() {
         let workers: Vec<Arc<Meter>> = (0..3).map(|_| Arc::default()).collect();
         assert_eq!(Meters(&workers).latency(), None);
         workers[0].add(ServerCount::Requests, 2);
@@ -261,7 +265,7 @@ mod tests {
         workers[1].set_outstanding(3, 0);
         assert_eq!((all.most_pending(), all.most_inflight()), (3, 5));
         workers[0].add(ServerCount::Requests, 2);
-        assert_eq!((all.pending(), all.inflight()), (6, 2), "what was pushed since then waits");
+        assert_eq!((all.pending(), all.inflight()), (6, 2), "requests pushed since then wait");
         workers[0].set_outstanding(0, 4);
         assert_eq!((all.pending(), all.inflight()), (3, 4));
         let mut counted = all.counted();
@@ -269,6 +273,6 @@ mod tests {
         assert_eq!((counted.count(ServerCount::Requests), counted.count(ServerCount::HardTkos)), (14, 0));
         assert_eq!((counted.outcome(Outcome::ClientError), counted.outcome(Outcome::Found)), (2, 8));
         assert_eq!(all.states(), [1, 1, 1, 0]);
-        assert_eq!(all.latency(), Some((110.0 + 10.0) / 2.0), "one sixteenth of what is new");
+        assert_eq!(all.latency(), Some((110.0 + 10.0) / 2.0), "a new latency counts for one sixteenth");
     }
 }

@@ -1,58 +1,64 @@
-//! Servers, as one worker sees them.
+//! Servers as the workers of a router use them.
+//!
+//! A [`Destination`] composes what one worker has of one server: a `Link` does the I/O, a
+//! `Pipeline` has the requests in flight, a `HealthMonitor` takes the server out of service, and a
+//! `Lessor` handles leases.
 
 mod connections;
 mod destination;
-mod keepalive;
+mod health_monitor;
 #[cfg(any(test, feature = "laws"))]
 pub(crate) mod laws;
-mod leases;
+mod lessor;
+mod meta_leases;
 mod meter;
+mod pipeline;
 mod servers;
+mod tally;
 mod undelivered;
 
-pub use keepalive::Keepalive;
-
 pub(crate) use connections::Connections;
-pub(crate) use destination::{Destination, GivenUp, Heard, Lost};
+pub(crate) use destination::{Destination, Expired};
 #[cfg(test)]
 pub(crate) use meter::State;
-pub(crate) use meter::{Counted, Meter, Meters, OUTCOMES, STATES, ServerCount};
+pub(crate) use meter::{Counted, Meter, Meters, OUTCOMES, STATES, ServerCount, averaged};
+pub(crate) use pipeline::{FailedRequest, Parsed};
 pub(crate) use servers::Servers;
 pub(crate) use undelivered::Undelivered;
 
 use guira_routing::Outcome;
 use guira_routing::config::Leases;
 use guira_sync::atomic::AtomicU32;
-use guira_upstream::{Addresses, Secure, Standing};
+use guira_upstream::{Addresses, Health, Keepalive, Secure};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A server, as all workers know it.
+/// A server as all workers share it.
 #[derive(Clone, Debug)]
 pub(crate) struct Server {
     pub(crate) addresses: Arc<Addresses>,
-    /// Without it, TLS is not spoken.
+    /// `None`: without TLS.
     pub(crate) secure: Option<Secure>,
     pub(crate) timeout_ms: u32,
     pub(crate) connect_timeout_ms: u32,
-    /// What packets to it have in the field of their service.
+    /// The value of the service field in packets.
     pub(crate) service: u8,
     pub(crate) keepalive: Option<Keepalive>,
-    /// How it is asked for leases.
+    /// The commands that grant leases.
     pub(crate) leases: Leases,
-    pub(crate) standing: Arc<Standing>,
-    /// What each worker has counted.
+    pub(crate) health: Arc<Health>,
+    /// The counts of each worker.
     meters: Arc<[Arc<Meter>]>,
 }
 
 impl Server {
-    /// With the timeouts of its requests and of connecting, for a router of which `slow` servers are out for their timeouts.
+    /// `soft_tkos` counts the servers of the router that are out of service for timeouts.
     pub(crate) fn new(
         addresses: Addresses,
         secure: Option<Secure>,
         [timeout, connect_timeout]: [Duration; 2],
         workers: usize,
-        slow: &Arc<AtomicU32>,
+        soft_tkos: &Arc<AtomicU32>,
     ) -> Self {
         let millis = |time: Duration| u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
         Server {
@@ -63,38 +69,36 @@ impl Server {
             service: 0,
             keepalive: None,
             leases: Leases::Native,
-            standing: Arc::new(Standing::new(slow.clone())),
+            health: Arc::new(Health::new(soft_tkos.clone())),
             meters: (0..workers).map(|_| Arc::default()).collect(),
         }
     }
 
-    /// The same, with this in the field of the service of packets to it.
+    /// Sets the service field of packets to the server.
     pub(crate) fn marked(self, service: u8) -> Self {
         Server { service, ..self }
     }
 
-    /// The same, with keepalive of its connections.
     pub(crate) fn kept_alive(self, keepalive: Option<Keepalive>) -> Self {
         Server { keepalive, ..self }
     }
 
-    /// The same, asked for leases in this way.
     pub(crate) fn leasing(self, leases: Leases) -> Self {
         Server { leases, ..self }
     }
 
-    /// mcrouter's name of the server with this address.
+    /// mcrouter's name for the server at this address.
     pub(crate) fn access_point(&self, address: &str) -> String {
         let security = if self.secure.is_some() { "ssl" } else { "plain" };
         format!("{address}:ascii:{security}:notcompressed")
     }
 
-    /// What all workers have counted.
+    /// The counts of all workers.
     pub(crate) fn meters(&self) -> Meters<'_> {
         Meters(&self.meters)
     }
 
-    /// Requests to the server that have failed.
+    /// Failed requests to the server.
     pub(crate) fn errors(&self) -> u64 {
         let failures = Outcome::ALL.iter().filter(|outcome| outcome.is_error());
         failures.map(|outcome| self.meters().outcome(*outcome)).sum()

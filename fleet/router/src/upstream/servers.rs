@@ -1,4 +1,5 @@
-//! All servers of a router by their numbers, and what was counted of those whose numbers were given to others: sums over all servers never become less.
+//! All servers of a router by their numbers, and the counts of servers whose numbers were given to
+//! others, so that sums over all servers never decrease.
 
 use super::{Counted, Server};
 use std::collections::HashMap;
@@ -7,7 +8,7 @@ use std::collections::HashMap;
 pub(crate) struct Servers {
     by_number: Vec<Server>,
     forgotten: Counted,
-    /// Of it, what was counted of addresses that the configuration reaches in another way.
+    /// The part of it for addresses that the configuration still has, with other options.
     of_addresses: HashMap<String, Counted>,
 }
 
@@ -16,7 +17,8 @@ impl Servers {
         &self.by_number
     }
 
-    /// A number stands for this server from now on: for a new one, or in place of another with this address.
+    /// Gives a number to a server. The number may have belonged to another one, whose address is
+    /// `before`.
     pub(crate) fn put(&mut self, number: usize, server: Server, before: Option<String>) {
         let Some(address) = before else { return self.by_number.push(server) };
         let counted = self.by_number[number].meters().counted();
@@ -25,17 +27,17 @@ impl Servers {
         self.by_number[number] = server;
     }
 
-    /// Addresses that are not in use by now are forgotten.
+    /// Removes the counts of addresses that are no longer in use.
     pub(crate) fn keep_addresses(&mut self, is_in_use: impl Fn(&str) -> bool) {
         self.of_addresses.retain(|address, _| is_in_use(address));
     }
 
-    /// What was counted of all servers that are forgotten.
+    /// The counts of all servers without a number.
     pub(crate) fn forgotten(&self) -> &Counted {
         &self.forgotten
     }
 
-    /// The same by address, of those that are in use.
+    /// The same for each address that is in use.
     pub(crate) fn forgotten_of_addresses(&self) -> &HashMap<String, Counted> {
         &self.of_addresses
     }

@@ -1,6 +1,6 @@
-//! Replies that come in any pieces, and what is no reply.
+//! Replies that arrive in any pieces, and bytes that are no reply.
 
-use super::laws::{destination, destination_at, destination_of, hear, obey, server_at};
+use super::laws::{destination, destination_at, destination_of, obey, receive, server_at};
 use super::*;
 use crate::ticket::Ticket;
 use guira_routing::{Dialect, Op, Origin, Outcome, Request};
@@ -9,7 +9,7 @@ use guira_transport::{Address, Poll, Stream, Token};
 use std::path::Path;
 use std::time::Duration;
 
-/// A small generator: a seed is all that a failure needs.
+/// A small generator: its seed reproduces a failure.
 struct Random(u64);
 
 impl Random {
@@ -19,8 +19,8 @@ impl Random {
     }
 }
 
-/// Asks for something, and returns what a server answers.
-fn ask(destination: &mut Destination, random: &mut Random, part: u32) -> Vec<u8> {
+/// Pushes a random request, and returns the reply of a server.
+fn push(destination: &mut Destination, random: &mut Random, part: u32) -> Vec<u8> {
     let key = format!("key{}", random.below(20));
     let (length, flags) = (random.below(300), random.below(10));
     let value: Vec<u8> = (0..length).map(|_| b"\r\nEVND x"[random.below(8)]).collect();
@@ -33,7 +33,6 @@ fn ask(destination: &mut Destination, random: &mut Random, part: u32) -> Vec<u8>
         (0, true) => (Op::Set, "T0", b"HD\r\n".to_vec()),
         (_, true) if found => (Op::Get, "v f", block(format!("VA {length} f{flags}"))),
         (_, true) => (Op::Get, "v f", b"EN\r\n".to_vec()),
-        // What is closed by the end of its line.
         (_, false) if found => {
             (Op::Gat, "", [block(format!("VALUE {key} {flags} {length}")), b"END\r\n".to_vec()].concat())
         }
@@ -47,20 +46,20 @@ fn ask(destination: &mut Destination, random: &mut Random, part: u32) -> Vec<u8>
 }
 
 #[test]
-fn replies_mean_the_same_in_whatever_pieces_they_come() {
+fn the_pieces_in_which_replies_arrive_make_no_difference() {
     for seed in 0..200 {
-        let ask_all = || {
+        let push_all = || {
             let mut random = Random(seed);
             let (mut destination, mut replies) = (destination(), Vec::new());
             for part in 0..30 {
-                replies.extend(ask(&mut destination, &mut random, part));
+                replies.extend(push(&mut destination, &mut random, part));
             }
             (destination, replies, random)
         };
-        let (mut one, replies, mut random) = ask_all();
-        let (mut other, ..) = ask_all();
-        let whole = hear(&mut one, &replies, || usize::MAX, |_, _, _| {});
-        let pieces = hear(&mut other, &replies, || 1 + random.below(90), |_, _, _| {});
+        let (mut one, replies, mut random) = push_all();
+        let (mut other, ..) = push_all();
+        let whole = receive(&mut one, &replies, || usize::MAX, |_, _, _| {});
+        let pieces = receive(&mut other, &replies, || 1 + random.below(90), |_, _, _| {});
         assert_eq!(whole, pieces, "seed {seed}");
         assert!(whole.1 && whole.0.iter().map(|(part, ..)| *part).eq(0..30), "seed {seed}: {whole:?}");
         let is_error = |(_, outcome, _): &(u32, Outcome, Vec<u8>)| outcome.is_error();
@@ -69,13 +68,13 @@ fn replies_mean_the_same_in_whatever_pieces_they_come() {
 }
 
 #[test]
-fn what_is_damaged_answers_nobody_twice_and_means_the_same_in_pieces() {
+fn damaged_replies_complete_each_request_at_most_once_in_all_pieces() {
     for seed in 0..2000 {
-        let ask_all = || {
+        let push_all = || {
             let mut random = Random(seed);
             let (mut destination, mut replies) = (destination(), Vec::new());
             for part in 0..10 {
-                replies.extend(ask(&mut destination, &mut random, part));
+                replies.extend(push(&mut destination, &mut random, part));
             }
             for _ in 0..=random.below(3) {
                 let at = random.below(replies.len());
@@ -88,61 +87,61 @@ fn what_is_damaged_answers_nobody_twice_and_means_the_same_in_pieces() {
             }
             (destination, replies, random)
         };
-        let (mut one, replies, mut random) = ask_all();
-        let (mut other, ..) = ask_all();
-        let whole = hear(&mut one, &replies, || usize::MAX, |_, _, _| {});
-        let pieces = hear(&mut other, &replies, || 1 + random.below(20), |_, _, _| {});
+        let (mut one, replies, mut random) = push_all();
+        let (mut other, ..) = push_all();
+        let whole = receive(&mut one, &replies, || usize::MAX, |_, _, _| {});
+        let pieces = receive(&mut other, &replies, || 1 + random.below(20), |_, _, _| {});
         assert_eq!(whole, pieces, "seed {seed}");
         assert!(whole.0.iter().map(|(part, ..)| *part).eq(0..whole.0.len() as u32), "seed {seed}: {whole:?}");
     }
 }
 
 #[test]
-fn a_request_that_is_left_of_an_earlier_connection_takes_no_time_from_the_next() {
+fn a_request_of_an_earlier_connection_has_the_whole_timeout_of_the_next() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    // Connections that nobody accepts: those that come later are not connected.
+    // The backlog is full: further connections stay in progress.
     rustix::net::listen(&listener, 0).unwrap();
     let address = Address::Tcp(listener.local_addr().unwrap());
     let _waiting: Vec<Stream> = (0..2).map(|_| Stream::connect(&address).unwrap()).collect();
     let mut destination = destination_at(address, Duration::from_millis(100));
     let poll = Poll::new().unwrap();
-    let asked = Request::classic(Op::Get, b"key");
-    destination.push(&asked, None, Origin::Client(Ticket { call: 0, part: 0 }), 0);
+    let get = Request::classic(Op::Get, b"key");
+    destination.push(&get, None, Origin::Client(Ticket { call: 0, part: 0 }), 0);
     destination.flush(&poll, Token(0), 500_000).unwrap();
     assert_eq!(destination.deadline(500), Some(600));
-    assert!(destination.give_up(599).is_none() && destination.out().is_none());
-    assert!(matches!(destination.give_up(600), Some(GivenUp::Unreachable(_))));
-    assert!(destination.out().is_some());
+    assert!(destination.time_out(599).is_none() && destination.tko().is_none());
+    assert!(matches!(destination.time_out(600), Some(Expired::Connect(_))));
+    assert!(destination.tko().is_some());
 }
 
 #[test]
-fn a_request_is_outstanding_from_when_it_is_pushed_until_it_is_answered() {
+fn a_request_is_outstanding_from_its_push_until_its_reply() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = Address::Tcp(listener.local_addr().unwrap());
     let server = server_at(address, Duration::from_secs(1));
     let mut destination = destination_of(&server);
     let outstanding =
         || (server.meters().pending(), server.meters().inflight(), server.meters().most_pending());
-    let asked = Request::classic(Op::Get, b"key");
-    let push = |destination: &mut Destination, part| {
-        destination.push(&asked, None, Origin::Client(Ticket { call: 0, part }), 0);
+    let get = Request::classic(Op::Get, b"key");
+    let push_get = |destination: &mut Destination, part| {
+        destination.push(&get, None, Origin::Client(Ticket { call: 0, part }), 0);
     };
-    push(&mut destination, 0);
-    push(&mut destination, 1);
+    push_get(&mut destination, 0);
+    push_get(&mut destination, 1);
     assert_eq!(outstanding(), (2, 0, 0));
     let poll = Poll::new().unwrap();
     destination.flush(&poll, Token(0), 0).unwrap();
-    assert_eq!(outstanding(), (2, 0, 2), "it is being connected to");
-    push(&mut destination, 2);
+    assert_eq!(outstanding(), (2, 0, 2), "the connection is being made");
+    push_get(&mut destination, 2);
     assert_eq!(outstanding(), (3, 0, 2));
     destination.pretend_to_send();
-    hear(&mut destination, b"END\r\n", || usize::MAX, |_, _, _| {});
-    push(&mut destination, 3);
+    receive(&mut destination, b"END\r\n", || usize::MAX, |_, _, _| {});
+    push_get(&mut destination, 3);
     destination.end_replies(0);
-    assert_eq!(outstanding(), (1, 1, 2), "the first two were one get");
+    assert_eq!(outstanding(), (1, 1, 2), "the first two are one get");
 }
 
-/// The inputs that the fuzz target begins with, each of them with a byte missing, and with one replaced.
+/// The seeds of the fuzz target, as they are, with each byte removed, and with each byte replaced.
 #[test]
 fn the_seeds_of_the_fuzz_target_obey_the_laws() {
     let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/replies"));

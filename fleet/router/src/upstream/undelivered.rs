@@ -1,21 +1,21 @@
-//! Deletes that a server was not told, or has not carried out.
+//! Deletes that a server has not received or not executed.
 
 use crate::spool::Delete;
 use guira_protocol::{Command, Cut, Meta, cut, parse};
 use guira_routing::{LogName, Request};
 use guira_upstream::wire;
 
-/// A delete that is to be logged.
+/// A delete to be logged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Undelivered {
     pub(crate) log: LogName,
     pub(crate) delete: Delete,
-    /// What a server answers to a meta delete that finds nothing; empty for a classic one.
+    /// The reply of a server to a meta delete of a missing key; empty for a classic delete.
     pub(crate) reply: Box<[u8]>,
 }
 
 impl Undelivered {
-    /// Of what begins with the request as a server was to read it.
+    /// Reads the delete at the front of the bytes for a server.
     pub(crate) fn read(request: &[u8], log: LogName) -> Option<Self> {
         let Cut::Line(line) = cut(request) else { return None };
         let command = parse(line).ok()?;
@@ -38,7 +38,7 @@ impl Undelivered {
         Some(Undelivered { log, delete, reply: reply.into() })
     }
 
-    /// Of a request that was not sent.
+    /// The delete of a request that was not sent.
     pub(crate) fn of(request: &Request<'_>, log: LogName) -> Option<Self> {
         let mut text = Vec::new();
         wire::write(request, &mut text);
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn a_delete_is_found_at_the_front_of_what_was_sent() {
+    fn a_delete_is_read_at_the_front_of_the_bytes_for_a_server() {
         for (request, key, hold_off, reply) in [
             (&b"delete key\r\nget other\r\n"[..], &b"key"[..], HoldOff::None, ""),
             (b"delete key 30\r\n", b"key", HoldOff::Classic(30), ""),

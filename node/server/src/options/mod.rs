@@ -318,9 +318,8 @@ macro_rules! options {
             fn default() -> Self {
                 // Memory and processors are those of the machine and of the control groups, which takes ten
                 // files to read, and each option on the command line shows its default.
-                static DEFAULTS: std::sync::LazyLock<Options> =
-                    std::sync::LazyLock::new(|| Options { $($($field: $default,)+)+ });
-                DEFAULTS.clone()
+                static DEFAULTS: guira_sync::lock::OnceLock<Options> = guira_sync::lock::OnceLock::new();
+                DEFAULTS.get_or_init(|| Options { $($($field: $default,)+)+ }).clone()
             }
         }
 

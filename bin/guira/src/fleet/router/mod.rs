@@ -20,8 +20,8 @@ use guira_cli::output;
 use guira_control::EtcdOptions;
 use guira_memory::available_memory;
 use guira_router::{
-    Flushes, Health, Identity, Limits, LogOptions, LogSync, LogVersion, Operations, Reloading, RouterOptions,
-    Running, Source, Watches,
+    Flushes, HealthOptions, Identity, Limits, LogOptions, LogSync, LogVersion, Operations, Reloading,
+    RouterOptions, Running, Source, Watches,
 };
 use guira_routing::{
     BigFlag, BigValues, CountedPools, DefaultQos, Logging, Settings, Timeouts, Unknown, WarmUps,
@@ -224,7 +224,7 @@ fn options(
         variations: params::variations(flags),
         settings: settings(flags)?,
         identity: Identity { service: name(flags, "service-name")?, router: router_name(flags)? },
-        health: Health {
+        health: HealthOptions {
             timeouts_until_tko: Some(number("timeouts-until-tko"))
                 .filter(|count| *count > 0 && !flags.has("disable-tko-tracking")),
             soft_tkos_max: number("maximum-soft-tkos"),

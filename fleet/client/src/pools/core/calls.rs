@@ -1,6 +1,6 @@
 //! Calls of the application that are under way, and what was answered to them.
 
-use super::lane::Ticket;
+use super::pipeline::Ticket;
 use crate::pools::error::{Error, ErrorKind};
 use guira_routing::{Answer, Outcome};
 

@@ -4,7 +4,7 @@
 //! A frame is the number of the request, the place of the datagram among those of an answer, how many these are, and 0; each has two bytes. An
 //! answer has the reply to one key (memcached, and Guira for the first 64 keys of a datagram), or to several.
 
-use super::lane::Ticket;
+use super::pipeline::Ticket;
 use super::text;
 use crate::pools::window::Era;
 use guira_routing::{Answer, Dialect, Op, Origin, Request};

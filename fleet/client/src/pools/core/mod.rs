@@ -1,17 +1,18 @@
-//! Requests of the application on their way through the tree to servers, and back, without I/O: bytes for each server, and replies by key.
+//! The way of an application's requests through the tree to servers, and of the replies back,
+//! without I/O: bytes for each server, and replies by key.
 
 mod calls;
 mod datagrams;
-mod hear;
-mod lane;
-mod patience;
+mod pipeline;
+mod replies;
 #[cfg(test)]
 mod tests;
 mod text;
+mod timeouts;
 
 pub(super) use calls::Reply;
-pub(super) use hear::Understood;
-pub(super) use lane::Ticket;
+pub(super) use pipeline::Ticket;
+pub(super) use replies::Input;
 
 use super::counters::Counts;
 use super::error::{Error, ErrorKind};
@@ -23,13 +24,14 @@ use datagrams::Datagrams;
 use guira_routing::{
     Answer, Departures, DestinationId, Facts, LogName, Op, Origin, Outcome, Request, Sink, Tree, Walks,
 };
-use guira_upstream::Health;
-use lane::Lane;
+use guira_upstream::HealthOptions;
+use pipeline::Pipeline;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// When servers count as down: mcrouter's number of timeouts, and shorter pauses, since here it is each application that has to find out.
-pub(super) const HEALTH: Health = Health {
+/// mcrouter's number of timeouts, and shorter gaps between probes, since each application probes
+/// for itself.
+pub(super) const HEALTH: HealthOptions = HealthOptions {
     timeouts_until_tko: Some(3),
     soft_tkos_max: 0,
     probe_initial: Duration::from_secs(1),
@@ -37,12 +39,12 @@ pub(super) const HEALTH: Health = Health {
     inactive_after: Duration::ZERO,
 };
 
-/// What requests of one thread are at, and where they go.
+/// The requests of one thread.
 #[derive(Debug)]
 pub(super) struct Core {
     walks: Walks<Ticket>,
     flow: Flow,
-    /// Servers that the configuration has no more, as long as their numbers may stand for no others.
+    /// Servers that have left the configuration, until their numbers may be given to others.
     departures: Departures,
 }
 
@@ -52,27 +54,29 @@ struct Flow {
     calls: Calls,
     facts: Facts,
     era: Era,
-    /// What handles wait for, with when it is over.
+    /// Route handles that wait, and until when.
     waits: Vec<(u64, Origin<Ticket>)>,
     leaving: Leaving,
-    /// Servers that were asked something since they were last sent what they are asked.
+    /// Servers with requests since their last flush.
     dirty: Vec<u32>,
-    /// Servers that the configuration has no more, and that may still be connected to.
+    /// Servers that have left the configuration, and whose connections may still be open.
     unused: Vec<u32>,
     random: u32,
-    /// Whether what is asked goes on from what was asked too long ago.
-    asks: Asks,
-    /// The server that has answered or refused a request last, and how.
+    /// Which requests are sent: those that follow a request which timed out long ago may be
+    /// outdated.
+    permitted: Permitted,
+    /// The server of the last reply or refusal.
     source: Option<Source>,
     counts: Arc<Counts>,
 }
 
-/// Which server has answered, and what: a line that a handle has held lies elsewhere than the server's own.
+/// The server of a reply, and what identifies the reply: the line of a reply that a handle has kept
+/// has another address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Source {
     server: u32,
     outcome: Outcome,
-    /// Its address; 0 if there is none.
+    /// The address of the line; 0 if there is none.
     line: usize,
 }
 
@@ -83,32 +87,31 @@ impl Source {
     }
 }
 
-/// What may be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Asks {
-    Anything,
-    /// What is stored might be outdated.
-    DeletesOnly,
+enum Permitted {
+    All,
+    /// A value to be stored may be outdated.
+    Deletes,
 }
 
-/// Keys that have left the window since this was asked last.
+/// Keys that have left the window.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Leaving {
     pub(super) answered: u32,
     pub(super) put_back: u32,
-    /// When those were asked for that were not answered in time.
+    /// The eras of keys that timed out.
     pub(super) lost: Vec<Era>,
 }
 
-/// A server, as this thread sees it.
+/// A server as this thread uses it.
 #[derive(Debug)]
 struct Upstream {
     known: Server,
-    lane: Lane,
+    pipeline: Pipeline,
     datagrams: Datagrams,
-    link: Link,
-    /// Sweeps in a row that have given something up, since the connection has last brought something.
-    sweeps: usize,
+    connection: Connection,
+    /// How often requests have timed out since the last reply.
+    timeouts_in_a_row: usize,
     used: Used,
 }
 
@@ -119,33 +122,33 @@ enum Used {
     Was,
 }
 
-/// Whether there is a connection.
+/// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Link {
+pub(super) enum Connection {
     Closed,
-    /// It is connected to since then.
-    Begins(u64),
+    Connecting { since_ms: u64 },
     Up,
 }
 
 /// Why a connection is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// It cannot be connected to.
+    /// No connection can be made.
     Unreachable,
-    /// It cannot be connected to now, for want of something on this host or since it has not accepted others yet.
+    /// No connection can be made now: this host lacks something, or the backlog of the server is
+    /// full.
     Busy,
-    /// That took too long.
+    /// The attempt to connect timed out.
     ConnectTimeout,
-    /// That took too long, and the server has addresses that were not tried yet.
+    /// The attempt timed out, and the server has addresses that were not tried.
     AddressTimeout,
-    /// It was closed, or has failed.
-    Gone,
-    /// The server has said what makes no sense.
-    Nonsense,
-    /// It has refused a store, and may have taken the value for requests.
-    Refused,
-    /// The configuration has it no more.
+    /// The server has closed the connection, or the connection has failed.
+    Closed,
+    /// The server has sent an invalid reply.
+    Invalid,
+    /// The server has refused a store, and may execute the value as commands.
+    Untrusted,
+    /// The server has left the configuration.
     Unused,
 }
 
@@ -159,7 +162,7 @@ impl Sink for Flow {
         _log: Option<LogName>,
         origin: Origin<Ticket>,
     ) -> Result<(), Outcome> {
-        let sent = self.ask(destination, request, origin);
+        let sent = self.push(destination, request, origin);
         if let Err(why) = sent {
             self.source = Some(Source::of(destination.0, &Answer::of(why)));
         }
@@ -177,7 +180,7 @@ impl Sink for Flow {
 
     fn answer(&mut self, ticket: Ticket, answer: &Answer<'_>) {
         match answer.outcome {
-            // These say nothing about the way to the server.
+            // These say nothing about the network.
             Outcome::Tko | Outcome::Busy | Outcome::LocalError => self.leaving.put_back += 1,
             outcome if outcome.is_error() && answer.line.is_empty() => self.leaving.put_back += 1,
             _ => self.leaving.answered += 1,
@@ -190,11 +193,11 @@ impl Sink for Flow {
 }
 
 impl Flow {
-    /// The error that an answer is, with the server that it comes from. Of several servers whose answers are compared, the last is named if the answer
-    /// is its own; otherwise the server is not known.
+    /// The error of a reply, with its server if that is known: when a route handle has compared
+    /// replies of several servers, only the last one is.
     #[cold]
     fn placed(&self, kind: ErrorKind, answer: &Answer<'_>) -> Error {
-        let is_told = matches!(kind, ErrorKind::Refused(_) | ErrorKind::NoRoute(_));
+        let is_from_server = matches!(kind, ErrorKind::Refused(_) | ErrorKind::NoRoute(_));
         let error = Error::from(kind);
         let source = self.source.filter(|source| *source == Source::of(source.server, answer));
         let Some(it) = source.and_then(|source| self.servers.get(source.server as usize)) else {
@@ -202,28 +205,28 @@ impl Flow {
         };
         let error = error.at(&it.known.name);
         match it.known.failure() {
-            _ if is_told => error,
+            _ if is_from_server => error,
             _ if !answer.line.is_empty() => error.because(answer.line.escape_ascii().to_string()),
             Some(cause) => error.because(cause),
             None => error,
         }
     }
 
-    fn ask(
+    fn push(
         &mut self,
         destination: DestinationId,
         request: &Request<'_>,
         origin: Origin<Ticket>,
     ) -> Result<(), Outcome> {
         let Some(it) = self.servers.get_mut(destination.0 as usize) else { return Err(Outcome::LocalError) };
-        if !it.known.standing.is_in() {
+        if !it.known.health.is_up() {
             self.counts.down.add(1);
             return Err(Outcome::Tko);
         }
-        if self.asks == Asks::DeletesOnly && request.op != Op::Delete {
+        if self.permitted == Permitted::Deletes && request.op != Op::Delete {
             return Err(Outcome::Timeout);
         }
-        // A request that is under way in a tree before: the server is let go again afterwards.
+        // A request of an earlier tree opens the connection again: it is closed afterwards.
         if it.used == Used::Was && !self.unused.contains(&destination.0) {
             self.unused.push(destination.0);
         }
@@ -238,14 +241,14 @@ impl Flow {
             it.datagrams.push(request, origin, now_ms, self.era);
             return Ok(());
         }
-        if it.lane.is_full() {
+        if it.pipeline.is_full() {
             it.known.note_failure("too many bytes wait to be sent");
             return Err(Outcome::Busy);
         }
-        if it.lane.unsent().is_empty() {
+        if it.pipeline.unsent().is_empty() {
             self.dirty.push(destination.0);
         }
-        let is_sent = it.lane.push(request, origin, now_ms, self.era);
+        let is_sent = it.pipeline.push(request, origin, now_ms, self.era);
         if is_sent { Ok(()) } else { Err(Outcome::ClientError) }
     }
 }
@@ -262,7 +265,7 @@ impl Core {
             dirty: Vec::new(),
             unused: Vec::new(),
             random: seed as u32,
-            asks: Asks::Anything,
+            permitted: Permitted::All,
             source: None,
             counts,
         };
@@ -271,7 +274,7 @@ impl Core {
         Core { walks: Walks::new(tree, seed), flow, departures }
     }
 
-    /// Requests go through the tree of another plan from now on. Those that are under way stay in theirs.
+    /// Further requests go through the tree of another plan. Earlier ones stay in theirs.
     pub(super) fn adopt(&mut self, plan: &Plan, tree: Tree) {
         self.walks.replace(tree);
         let Flow { servers, unused, .. } = &mut self.flow;
@@ -292,27 +295,27 @@ impl Core {
         }
     }
 
-    /// Servers that the configuration has no more, and to which nothing is under way any more.
+    /// Servers that have left the configuration and have no requests in flight.
     pub(super) fn take_unused(&mut self) -> Vec<u32> {
         let Flow { servers, unused, .. } = &mut self.flow;
         let is_idle = |number: &mut u32| servers[*number as usize].is_idle();
         unused.extract_if(.., is_idle).collect()
     }
 
-    /// Gives the numbers up of servers that are not connected to any more and that no request can come to.
-    pub(super) fn give_up_numbers(&mut self) {
+    /// Frees the numbers of servers without a connection that no tree uses.
+    pub(super) fn free_numbers(&mut self) {
         if self.departures.is_empty() {
             return;
         }
         let Core { walks, flow: Flow { servers, unused, .. }, departures } = self;
         let is_closed = |server: DestinationId| {
             let it = &servers[server.0 as usize];
-            it.is_idle() && it.link == Link::Closed && !unused.contains(&server.0)
+            it.is_idle() && it.connection == Connection::Closed && !unused.contains(&server.0)
         };
         departures.take_done(|ago| walks.has_requests(ago), is_closed);
     }
 
-    /// Tells the time: UNIX time in seconds, and milliseconds that never go back.
+    /// Sets the UNIX time in seconds, and monotonic milliseconds.
     pub(super) fn set_time(&mut self, now_s: u64, now_ms: u64) {
         (self.flow.facts.now_s, self.flow.facts.now_ms) = (now_s, now_ms);
     }
@@ -321,12 +324,12 @@ impl Core {
         self.flow.facts.now_ms
     }
 
-    /// Begins a call about so many keys, each of which is to be started.
+    /// Begins a call with this many keys, each of which is started with [`Self::start`].
     pub(super) fn begin(&mut self, keys: usize) -> u32 {
         self.flow.calls.begin(keys)
     }
 
-    /// Sends a key's request on its way, which has its place in the window since `era`.
+    /// Starts the request of a key, which is in the window since `era`.
     pub(super) fn start(&mut self, ticket: Ticket, request: &Request<'_>, era: Era) {
         let Core { walks, flow, .. } = self;
         (flow.era, flow.source) = (era, None);
@@ -337,25 +340,25 @@ impl Core {
         }
     }
 
-    /// A server has answered what it was sent for `origin`, or has failed to.
+    /// Passes a reply of a server, or its failure, to the route handle or the call that waits.
     fn answer(&mut self, server: u32, origin: Origin<Ticket>, answer: &Answer<'_>) {
         self.flow.source = Some(Source::of(server, answer));
         let answer = Answer { server: Some(DestinationId(server)), ..*answer };
         self.walks.answer(origin, &answer, &mut self.flow);
     }
 
-    /// A key is not asked for after all, and has no place in the window.
+    /// Completes a key that is not requested and is not in the window.
     pub(super) fn settle(&mut self, ticket: Ticket, reply: Reply) {
         self.flow.calls.settle(ticket, reply);
     }
 
-    /// Whether keys were answered since that was asked last.
+    /// Whether keys have left the window or calls are done.
     pub(super) fn has_news(&self) -> bool {
         let Leaving { answered, put_back, .. } = self.flow.leaving;
         answered + put_back > 0 || self.flow.calls.has_done()
     }
 
-    /// Calls whose keys were all answered since this was asked last.
+    /// Calls that are done, each of which is returned once.
     pub(super) fn take_done(&mut self) -> Vec<u32> {
         self.flow.calls.take_done()
     }
@@ -365,47 +368,45 @@ impl Core {
         self.flow.calls.take(call)
     }
 
-    /// Keys that have left the window since this was asked last.
+    /// Keys that have left the window, each of which is returned once.
     pub(super) fn take_leaving(&mut self) -> Leaving {
         std::mem::take(&mut self.flow.leaving)
     }
 
-    /// Servers that have something to be sent.
+    /// Servers with requests since their last flush.
     pub(super) fn take_dirty(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.flow.dirty)
     }
 
-    /// What is to be sent to a server over its connection.
+    /// The bytes to send over the connection to a server.
     pub(super) fn unsent(&self, server: u32) -> &[u8] {
-        self.flow.servers[server as usize].lane.unsent()
+        self.flow.servers[server as usize].pipeline.unsent()
     }
 
-    /// What of it may be sent in one record of TLS.
+    /// The bytes to send in one TLS record.
     pub(super) fn unsent_record(&self, server: u32) -> &[u8] {
-        self.flow.servers[server as usize].lane.unsent_record()
+        self.flow.servers[server as usize].pipeline.unsent_record()
     }
 
-    /// So much of it was sent.
-    pub(super) fn sent(&mut self, server: u32, bytes: usize) {
+    pub(super) fn note_sent(&mut self, server: u32, bytes: usize) {
         let now_ms = self.flow.facts.now_ms;
-        self.flow.servers[server as usize].lane.sent(bytes, now_ms);
+        self.flow.servers[server as usize].pipeline.note_sent(bytes, now_ms);
     }
 
-    /// What is to be sent to a server by UDP.
+    /// The datagrams to send to a server.
     pub(super) fn take_datagrams(&mut self, server: u32) -> Vec<Vec<u8>> {
         self.flow.servers[server as usize].datagrams.take_ready()
     }
 
-    /// It is begun to connect to a server.
+    /// The attempt to connect to a server begins, or its handshake makes progress.
     pub(super) fn connecting(&mut self, server: u32) {
         let now_ms = self.flow.facts.now_ms;
-        self.flow.servers[server as usize].link = Link::Begins(now_ms);
+        self.flow.servers[server as usize].connection = Connection::Connecting { since_ms: now_ms };
     }
 
-    /// A server is connected to.
     pub(super) fn connected(&mut self, server: u32) {
         self.flow.counts.opened.add(1);
-        self.flow.servers[server as usize].link = Link::Up;
+        self.flow.servers[server as usize].connection = Connection::Up;
     }
 }
 
@@ -413,17 +414,17 @@ impl Upstream {
     fn new(plan: &Plan, (number, known): (u32, &Server)) -> Self {
         Upstream {
             known: known.clone(),
-            lane: Lane::default(),
+            pipeline: Pipeline::default(),
             datagrams: Datagrams::default(),
-            link: Link::Closed,
-            sweeps: 0,
+            connection: Connection::Closed,
+            timeouts_in_a_row: 0,
             used: Used::of(plan, number),
         }
     }
 
-    /// Whether nobody waits for it.
+    /// Whether no request waits for a reply.
     fn is_idle(&self) -> bool {
-        self.lane.outstanding() == 0 && self.datagrams.deadline(0).is_none()
+        self.pipeline.waiting() == 0 && self.datagrams.deadline(0).is_none()
     }
 }
 

@@ -45,7 +45,7 @@ impl Bench {
         let mut all = Vec::new();
         for server in self.core.take_dirty() {
             let text = String::from_utf8(self.core.unsent(server).to_vec()).unwrap();
-            self.core.sent(server, text.len());
+            self.core.note_sent(server, text.len());
             self.core.connected(server);
             all.push((server, text));
         }
@@ -93,7 +93,7 @@ fn each_server_is_asked_once_for_all_of_its_keys_and_answers_are_in_the_order_of
     for (server, text) in sent {
         assert!(bench.core.take_done().is_empty());
         let reply = found(&text);
-        assert_eq!(bench.core.hear(server, &reply), Understood::Yes { taken: reply.len(), wanted: 0 });
+        assert_eq!(bench.core.receive(server, &reply), Input::Valid { taken: reply.len(), wanted: 0 });
     }
     let values = bench.values(call);
     assert!(values.iter().zip(&names).all(|(value, name)| *value == Ok(Some(name.as_bytes().to_vec()))));
@@ -110,16 +110,16 @@ fn a_server_that_does_not_answer_is_passed_over_and_its_window_shrinks() {
     bench.at(150);
     assert_eq!(bench.core.expire(), []);
     assert_eq!(bench.sent(), [(1, "mg k v f O0\r\n".to_owned())]);
-    bench.core.hear(1, b"VA 1 f0 O0\r\nx\r\n");
+    bench.core.receive(1, b"VA 1 f0 O0\r\nx\r\n");
     assert_eq!(bench.values(call), [Ok(Some(b"x".to_vec()))]);
     let leaving = bench.core.take_leaving();
     assert_eq!((leaving.answered, leaving.lost.len()), (1, 1));
     // What comes late is nobody's.
     let call = bench.get(&["l"]);
     assert_eq!(bench.sent(), [(0, "mg l v f O1\r\n".to_owned())]);
-    bench.core.hear(0, b"VA 1 f0 O0\r\nx\r\n");
+    bench.core.receive(0, b"VA 1 f0 O0\r\nx\r\n");
     assert!(bench.core.take_done().is_empty());
-    bench.core.hear(0, b"EN\r\n");
+    bench.core.receive(0, b"EN\r\n");
     assert_eq!(bench.values(call), [Ok(None)]);
 }
 
@@ -136,13 +136,13 @@ fn a_server_is_out_after_three_batches_without_an_answer_and_in_once_it_answers(
         closed.into_iter().for_each(|(server, fault)| bench.core.close(server, fault));
         let second = bench.sent();
         assert_eq!(second.len(), 1, "round {round}");
-        bench.core.hear(1, &found(&second[0].1));
+        bench.core.receive(1, &found(&second[0].1));
         bench.core.take_done();
     }
     let call = bench.get(&["k"]);
     let sent = bench.sent();
     assert_eq!((sent.len(), sent[0].0), (1, 1), "it is out");
-    bench.core.hear(1, &found(&sent[0].1));
+    bench.core.receive(1, &found(&sent[0].1));
     assert_eq!(bench.values(call), [Ok(Some(b"k".to_vec()))]);
     bench.at(250 + 999);
     bench.core.probe();
@@ -150,7 +150,7 @@ fn a_server_is_out_after_three_batches_without_an_answer_and_in_once_it_answers(
     bench.at(250 + 1000);
     bench.core.probe();
     assert_eq!(bench.sent(), [(0, "mn\r\n".to_owned())]);
-    bench.core.hear(0, b"MN\r\n");
+    bench.core.receive(0, b"MN\r\n");
     bench.get(&["k"]);
     assert_eq!(bench.sent()[0].0, 0);
 }
@@ -182,8 +182,8 @@ fn an_error_names_the_server_that_has_failed_and_why() {
     assert_eq!(bench.errors(call), ["no reply from 127.0.0.1:1: timeout after 50 ms"]);
     let call = bench.get(&["k"]);
     bench.sent();
-    bench.core.hear(0, b"MN\r\n");
-    bench.core.close(0, Fault::Nonsense);
+    bench.core.receive(0, b"MN\r\n");
+    bench.core.close(0, Fault::Invalid);
     assert_eq!(bench.errors(call), ["the connection to 127.0.0.1:1 was lost: the reply is invalid"]);
     let call = bench.get(&["k"]);
     bench.core.close(0, Fault::ConnectTimeout);
@@ -198,21 +198,21 @@ fn an_error_names_the_last_server_of_a_failover_and_none_that_has_not_failed_so(
     let call = both.get(&["k"]);
     both.core.close(0, Fault::ConnectTimeout);
     both.sent();
-    both.core.close(1, Fault::Nonsense);
+    both.core.close(1, Fault::Invalid);
     assert_eq!(both.errors(call), ["the connection to 127.0.0.1:2 was lost: the reply is invalid"]);
     let text =
         r#"{"pools": {"a": {"servers": ["127.0.0.1:1", "127.0.0.1:2"]}}, "route": "AllSyncRoute|Pool|a"}"#;
     let mut all = bench(Builder::config(text));
     let call = all.get(&["k"]);
     all.sent();
-    all.core.close(0, Fault::Nonsense);
+    all.core.close(0, Fault::Invalid);
     all.core.close(1, Fault::ConnectTimeout);
     assert_eq!(all.errors(call), ["the connection to the server was lost"], "the worst is not the last");
     let mut all = bench(Builder::config(text));
     let call = all.get(&["k"]);
     all.sent();
-    all.core.hear(0, b"SERVER_ERROR out of memory\r\n");
-    all.core.close(1, Fault::Nonsense);
+    all.core.receive(0, b"SERVER_ERROR out of memory\r\n");
+    all.core.close(1, Fault::Invalid);
     assert_eq!(
         all.errors(call),
         ["the request was refused: SERVER_ERROR out of memory"],
@@ -232,7 +232,7 @@ fn what_a_server_refuses_is_in_its_error() {
     ] {
         let call = bench.get(&["k"]);
         bench.sent();
-        bench.core.hear(0, format!("{line}\r\n").as_bytes());
+        bench.core.receive(0, format!("{line}\r\n").as_bytes());
         assert_eq!(bench.errors(call), [text]);
     }
 }
@@ -245,12 +245,12 @@ fn nonsense_fails_what_is_outstanding_and_nothing_else() {
         let mut bench = bench(Builder::servers(&TWO[..1]));
         let call = bench.get(&["a", "b"]);
         bench.sent();
-        assert_eq!(bench.core.hear(0, nonsense.as_bytes()), Understood::No, "{nonsense:?}");
-        bench.core.close(0, Fault::Nonsense);
+        assert_eq!(bench.core.receive(0, nonsense.as_bytes()), Input::Invalid, "{nonsense:?}");
+        bench.core.close(0, Fault::Invalid);
         assert_eq!(bench.values(call), [Err(ErrorKind::Broken), Err(ErrorKind::Broken)], "{nonsense:?}");
         let call = bench.get(&["a"]);
         let text = bench.sent().remove(0).1;
-        bench.core.hear(0, &found(&text));
+        bench.core.receive(0, &found(&text));
         assert_eq!(bench.values(call), [Ok(Some(b"a".to_vec()))], "{nonsense:?}");
     }
 }
@@ -264,9 +264,9 @@ fn gets_by_udp_fail_over_as_others_do_and_stores_go_by_tcp() {
     bench.core.start(Ticket { call: stored, part: 0 }, &set, Window::default().era());
     assert_eq!(bench.core.take_datagrams(0), [b"\0\0\0\0\0\x01\0\0mg k v f O0\r\n".to_vec()]);
     assert_eq!(bench.core.unsent(0), b"ms k 1 F0 O0\r\nv\r\n");
-    bench.core.hear_datagram(0, b"\0\0\0\x01\0\x02\0\0the second of two\r\n");
+    bench.core.receive_datagram(0, b"\0\0\0\x01\0\x02\0\0the second of two\r\n");
     assert_eq!(bench.core.take_datagrams(1), [b"\0\0\0\0\0\x01\0\0mg k v f O0\r\n".to_vec()]);
-    bench.core.hear_datagram(1, b"\0\0\0\0\0\x01\0\0EN O0\r\n");
+    bench.core.receive_datagram(1, b"\0\0\0\0\0\x01\0\0EN O0\r\n");
     assert_eq!(bench.values(call), [Ok(None)]);
     assert_eq!(bench.core.take_leaving().lost.len(), 1);
 }
@@ -303,12 +303,12 @@ fn any_bytes_are_dealt_with() {
             let (now, later) = rest.split_at(1 + below(rest.len()));
             kept.extend_from_slice(now);
             rest = later;
-            match bench.core.hear(0, &kept) {
-                Understood::Yes { taken, .. } => drop(kept.drain(..taken)),
-                Understood::No | Understood::NoMore => break,
+            match bench.core.receive(0, &kept) {
+                Input::Valid { taken, .. } => drop(kept.drain(..taken)),
+                Input::Invalid | Input::Untrusted => break,
             }
         }
-        bench.core.close(0, Fault::Gone);
+        bench.core.close(0, Fault::Closed);
         for (value, key) in bench.values(call).iter().zip(KEYS) {
             if let Ok(Some(value)) = value {
                 let is_other = KEYS.iter().any(|other| *other != key && value == other.as_bytes());
@@ -334,12 +334,12 @@ fn another_configuration_leaves_what_is_under_way_and_closes_what_it_has_no_use_
     // What begins now goes to the new server; what had begun goes on as it was to.
     let new = bench.get(&["n"]);
     assert_eq!(bench.sent(), [(2, "mg n v f O0\r\n".to_owned())]);
-    bench.core.hear(2, b"EN\r\n");
+    bench.core.receive(2, b"EN\r\n");
     assert_eq!(bench.values(new), [Ok(None)]);
     bench.at(150);
     assert_eq!(bench.core.expire(), []);
     assert_eq!(bench.sent(), [(1, "mg k v f O0\r\n".to_owned())]);
-    bench.core.hear(1, b"VA 1 f0 O0\r\nx\r\n");
+    bench.core.receive(1, b"VA 1 f0 O0\r\nx\r\n");
     assert_eq!(bench.values(call), [Ok(Some(b"x".to_vec()))]);
     assert_eq!(bench.core.take_unused(), [0], "nobody waits for it any more");
     // It comes back under its number.
@@ -349,7 +349,7 @@ fn another_configuration_leaves_what_is_under_way_and_closes_what_it_has_no_use_
     assert_eq!(bench.core.take_unused(), [2]);
     let call = bench.get(&["l"]);
     assert_eq!(bench.sent(), [(0, "mg l v f O1\r\n".to_owned())]);
-    bench.core.hear(0, b"EN\r\nEN O1\r\n");
+    bench.core.receive(0, b"EN\r\nEN O1\r\n");
     assert_eq!(bench.values(call), [Ok(None)]);
 }
 
@@ -362,13 +362,13 @@ fn what_was_asked_for_nobody_does_not_go_on_after_a_pause() {
     ));
     let call = bench.get(&["k"]);
     assert_eq!(bench.sent().len(), 2);
-    bench.core.hear(0, b"EN O0\r\n");
+    bench.core.receive(0, b"EN O0\r\n");
     assert_eq!(bench.values(call), [Ok(None)]);
-    bench.core.hear(1, b"EN O0\r\n");
+    bench.core.receive(1, b"EN O0\r\n");
     assert_eq!(bench.sent(), [(2, "mg k v f O0\r\n".to_owned())]);
     bench.at(200);
-    assert_eq!(bench.core.forget_overdue(), [], "all was sent");
-    bench.core.hear(2, b"VA 1 f0 O0\r\nx\r\n");
+    assert_eq!(bench.core.fail_overdue(), [], "all was sent");
+    bench.core.receive(2, b"VA 1 f0 O0\r\nx\r\n");
     assert_eq!(bench.sent(), [], "what was found long ago is not stored");
 }
 
@@ -376,19 +376,19 @@ fn what_was_asked_for_nobody_does_not_go_on_after_a_pause() {
 fn a_connection_ends_with_a_store_that_was_refused_before_its_value_was_read() {
     let mut bench = bench(Builder::servers(&TWO[..1]));
     for (refused, understood) in [
-        ("ERROR\r\n", Understood::NoMore),
-        ("CLIENT_ERROR line too long\r\n", Understood::NoMore),
-        ("SERVER_ERROR object too large for cache\r\n", Understood::Yes { taken: 41, wanted: 0 }),
-        ("CLIENT_ERROR invalid flag\r\n", Understood::Yes { taken: 27, wanted: 0 }),
+        ("ERROR\r\n", Input::Untrusted),
+        ("CLIENT_ERROR line too long\r\n", Input::Untrusted),
+        ("SERVER_ERROR object too large for cache\r\n", Input::Valid { taken: 41, wanted: 0 }),
+        ("CLIENT_ERROR invalid flag\r\n", Input::Valid { taken: 27, wanted: 0 }),
     ] {
         let call = bench.core.begin(1);
         let set = Request { value: b"flush_all", ..Request::classic(Op::Set, b"k") };
         bench.core.start(Ticket { call, part: 0 }, &set, Window::default().era());
         bench.sent();
-        assert_eq!(bench.core.hear(0, refused.as_bytes()), understood, "{refused}");
+        assert_eq!(bench.core.receive(0, refused.as_bytes()), understood, "{refused}");
         assert!(bench.values(call)[0].is_err(), "{refused}");
-        if understood == Understood::NoMore {
-            bench.core.close(0, Fault::Refused);
+        if understood == Input::Untrusted {
+            bench.core.close(0, Fault::Untrusted);
         }
     }
 }
@@ -407,7 +407,7 @@ fn a_server_that_left_while_a_request_was_to_fail_over_to_it_is_let_go_again_aft
     bench.core.expire();
     assert_eq!(bench.sent(), [(1, "mg k v f O0\r\n".to_owned())]);
     assert_eq!(bench.core.take_unused(), [] as [u32; 0]);
-    bench.core.hear(1, b"VA 1 f0 O0\r\nx\r\n");
+    bench.core.receive(1, b"VA 1 f0 O0\r\nx\r\n");
     assert_eq!(bench.values(call), [Ok(Some(b"x".to_vec()))]);
     assert_eq!(bench.core.take_unused(), [1]);
 }
@@ -425,10 +425,10 @@ fn after_a_pause_a_delete_that_nobody_waits_for_goes_on_and_a_store_does_not() {
         let request = Request { value: b"old", ..Request::classic(op, b"k") };
         bench.core.start(Ticket { call, part: 0 }, &request, Window::default().era());
         assert_eq!(bench.sent().len(), 2, "{op:?}");
-        bench.core.hear(0, reply);
+        bench.core.receive(0, reply);
         assert_eq!(bench.core.take_done(), [call], "{op:?}");
         bench.at(200);
-        assert_eq!(bench.core.forget_overdue(), [], "{op:?}: all was sent");
+        assert_eq!(bench.core.fail_overdue(), [], "{op:?}: all was sent");
         bench.sent()
     };
     assert_eq!(goes_on(Op::Set, b"HD O0\r\n"), [], "what is stored might be outdated");
@@ -436,7 +436,7 @@ fn after_a_pause_a_delete_that_nobody_waits_for_goes_on_and_a_store_does_not() {
     assert_eq!(goes_on(Op::Delete, b"HD O0\r\n"), [(2, "md k O0\r\n".to_owned())]);
     // What somebody asks for afterwards goes its way.
     let mut bench = bench(Builder::config(ON_ITS_OWN));
-    bench.core.forget_overdue();
+    bench.core.fail_overdue();
     bench.get(&["k"]);
     assert_eq!(bench.sent().len(), 2);
 }
@@ -452,10 +452,10 @@ fn what_was_delayed_for_nobody_does_not_go_on_after_a_pause_either() {
         let request = Request { value: b"old", ..Request::classic(op, b"k") };
         bench.core.start(Ticket { call, part: 0 }, &request, Window::default().era());
         assert_eq!(bench.sent().len(), 1, "{op:?}");
-        bench.core.hear(0, b"HD O0\r\n");
+        bench.core.receive(0, b"HD O0\r\n");
         assert_eq!(bench.core.take_done(), [call], "{op:?}");
         bench.at(later_ms);
-        bench.core.forget_overdue();
+        bench.core.fail_overdue();
         bench.core.expire();
         bench.sent().len()
     };
@@ -473,26 +473,26 @@ fn what_was_asked_by_udp_for_nobody_does_not_go_on_after_a_pause() {
         let call = bench.get(&["k"]);
         let asked = |bench: &mut Bench, server| bench.core.take_datagrams(server).len();
         assert_eq!((asked(&mut bench, 0), asked(&mut bench, 1)), (1, 1));
-        bench.core.hear_datagram(0, b"\0\0\0\0\0\x01\0\0EN O0\r\n");
+        bench.core.receive_datagram(0, b"\0\0\0\0\0\x01\0\0EN O0\r\n");
         assert_eq!(bench.values(call), [Ok(None)]);
-        bench.core.hear_datagram(1, b"\0\0\0\0\0\x01\0\0EN O0\r\n");
+        bench.core.receive_datagram(1, b"\0\0\0\0\0\x01\0\0EN O0\r\n");
         assert_eq!(asked(&mut bench, 2), 1);
         bench.at(100 + pause);
-        bench.core.forget_overdue();
-        bench.core.hear_datagram(2, b"\0\0\0\0\0\x01\0\0VA 1 f0 O0\r\nx\r\n");
+        bench.core.fail_overdue();
+        bench.core.receive_datagram(2, b"\0\0\0\0\0\x01\0\0VA 1 f0 O0\r\nx\r\n");
         let is_stored = bench.core.unsent(1).starts_with(b"ms k ");
         assert_eq!(is_stored, pause == 0, "{:?}", bench.core.unsent(1).escape_ascii().to_string());
         // It is nobody's fault that this thread has not looked.
-        let standing = &bench.plan.servers()[2].standing;
-        assert_eq!((bench.core.expire().len(), standing.failures()), (0, 0));
+        let health = &bench.plan.servers()[2].health;
+        assert_eq!((bench.core.expire().len(), health.failures_in_a_row()), (0, 0));
     }
 }
 
 #[test]
-fn a_server_that_another_thread_has_heard_of_as_it_was_put_out_is_asked_again() {
+fn a_server_that_replied_to_another_thread_as_it_was_taken_out_of_service_is_probed() {
     let mut bench = bench(Builder::servers(&TWO[..1]));
     // Who has put it out has not said when it is asked, or that was taken away by an answer which came before.
-    bench.plan.servers()[0].standing.unreachable(&HEALTH);
+    bench.plan.servers()[0].health.record_hard_failure(&HEALTH);
     assert!(bench.plan.servers()[0].probes().is_none());
     bench.core.probe();
     assert_eq!(bench.sent(), []);
@@ -513,8 +513,8 @@ fn one_thread_of_all_asks_a_server_that_is_out_and_none_asks_one_that_is_in() {
     other.probe();
     assert_eq!(bench.sent(), [(0, "mn\r\n".to_owned())]);
     assert_eq!(other.take_dirty(), [], "the first has asked it");
-    bench.core.hear(0, b"MN\r\n");
-    assert!(bench.plan.servers()[0].standing.is_in() && bench.plan.servers()[0].probes().is_none());
+    bench.core.receive(0, b"MN\r\n");
+    assert!(bench.plan.servers()[0].health.is_up() && bench.plan.servers()[0].probes().is_none());
     bench.at(1_000_000);
     bench.core.probe();
     assert_eq!(bench.sent(), []);
@@ -553,7 +553,7 @@ fn rate_of_keys() {
         for (server, text) in twin.sent() {
             let opaques = text.lines().filter_map(|line| line.split(' ').next_back());
             let reply: String = opaques.map(|opaque| format!("VA 100 f0 {opaque}\r\n{value}\r\n")).collect();
-            twin.core.hear(server, reply.as_bytes());
+            twin.core.receive(server, reply.as_bytes());
             of_round.push((server, reply.into_bytes()));
         }
         assert_eq!(twin.core.take_done(), [call]);
@@ -569,10 +569,10 @@ fn rate_of_keys() {
                 let call = ask(&mut bench, round);
                 for server in bench.core.take_dirty() {
                     let bytes = bench.core.unsent(server).len();
-                    bench.core.sent(server, bytes);
+                    bench.core.note_sent(server, bytes);
                 }
                 for (server, reply) in replies {
-                    bench.core.hear(*server, reply);
+                    bench.core.receive(*server, reply);
                 }
                 bench.core.take_done();
                 let all = bench.core.take(call);

@@ -1,4 +1,4 @@
-//! Sessions before listeners of this process, which know whether they were connected to.
+//! Sessions with servers in this process.
 
 use super::*;
 use crate::pools::core::{HEALTH, Reply, Ticket};
@@ -8,7 +8,7 @@ use crate::pools::window::Window;
 use guira_routing::{Op, Request};
 use guira_sync::clock::Stopwatch;
 use guira_transport::net::{TcpListener, TcpStream};
-use guira_upstream::Probes;
+use guira_upstream::ProbeSchedule;
 use std::io::{Read, Write};
 
 /// Longer than anything takes here.
@@ -78,7 +78,7 @@ impl Bench {
     fn turn_until(&mut self, what: &str, is_so: impl Fn(&Link) -> bool) {
         for _ in 0..TURNS_MAX {
             self.session.turn(Duration::from_millis(100)).unwrap();
-            if is_so(&self.session.wires[0].link) {
+            if is_so(&self.session.peers[0].link) {
                 return;
             }
         }
@@ -94,7 +94,7 @@ impl Bench {
     /// It takes too long to connect to the server.
     fn give_up_connecting(&mut self) {
         self.session.flush();
-        assert!(self.session.wires[0].link.is_beginning());
+        assert!(self.session.peers[0].link.is_connecting());
         let then_ms = self.plan.now_ms() + PATIENCE.as_millis() as u64;
         self.session.core.set_time(wall_clock(), then_ms);
         self.session.expire();
@@ -102,8 +102,8 @@ impl Bench {
 
     /// It is time to ask the server whether it is back.
     fn probe(&mut self) {
-        assert!(!self.server().standing.is_in());
-        let mut probes = Probes::begin(0, &HEALTH);
+        assert!(!self.server().health.is_up());
+        let mut probes = ProbeSchedule::begin(0, &HEALTH);
         probes.next_ms = 0;
         *self.server().probes() = Some(probes);
         self.session.begin().unwrap();
@@ -116,14 +116,14 @@ fn addresses_that_others_have_looked_up_are_used_at_the_next_connection() {
     let mut bench = Bench::new(&[old]);
     let first = bench.ask();
     let (_, stream) = bench.reached(&[&before]);
-    bench.turn_until("a connection", |link| matches!(link, Link::Up(_)));
+    bench.turn_until("a connection", Link::is_up);
     drop(stream);
-    bench.turn_until("its end", |link| matches!(link, Link::Closed));
+    bench.turn_until("its end", Link::is_closed);
     // It was closed with a request in it.
     let error = bench.reply(first).unwrap_err();
     assert_eq!(error.to_string(), "the connection to 127.0.0.1:1 was lost: Connection reset by peer");
     bench.server().addresses.replace([new]);
-    assert!(bench.server().standing.is_in());
+    assert!(bench.server().health.is_up());
     bench.ask();
     assert_eq!(bench.reached(&[&before, &after]).0, 1);
 }
@@ -134,19 +134,19 @@ fn a_server_whose_first_address_refuses_is_reached_by_the_second() {
     let mut bench = Bench::new(&[refusing(), address]);
     bench.ask();
     bench.reached(&[&listener]);
-    bench.turn_until("a connection", |link| matches!(link, Link::Up(_)));
-    assert!(bench.server().standing.is_in() && bench.server().standing.failures() == 0);
+    bench.turn_until("a connection", Link::is_up);
+    assert!(bench.server().health.is_up() && bench.server().health.failures_in_a_row() == 0);
 }
 
 #[test]
 fn a_server_whose_addresses_all_refuse_is_out_after_one_attempt_at_each() {
     let mut bench = Bench::new(&[refusing(), refusing()]);
     let call = bench.ask();
-    bench.turn_until("the end of the attempts", |link| matches!(link, Link::Closed));
+    bench.turn_until("the end of the attempts", Link::is_closed);
     let error = bench.reply(call).unwrap_err();
     assert_eq!(error.to_string(), "cannot connect to 127.0.0.1:1: Connection refused");
     bench.probe();
-    bench.turn_until("the end of a probe", |link| matches!(link, Link::Closed));
+    bench.turn_until("the end of a probe", Link::is_closed);
     // The name has another address by the time it is asked again.
     let (listener, address) = listen();
     bench.server().addresses.replace([address]);
@@ -161,9 +161,9 @@ fn a_server_whose_first_address_is_silent_is_reached_by_the_second() {
     let call = bench.ask();
     bench.give_up_connecting();
     assert_eq!(bench.reply(call).unwrap_err().kind(), &ErrorKind::Unreachable);
-    assert!(bench.server().standing.is_in());
+    assert!(bench.server().health.is_up());
     let call = bench.ask();
-    assert_eq!(bench.session.wires[0].way.address(), Some(&Address::Tcp(listener.local_addr().unwrap())));
+    assert_eq!(bench.session.peers[0].link.address(), Some(&Address::Tcp(listener.local_addr().unwrap())));
     // That is silent too: it is out until it is asked again.
     bench.give_up_connecting();
     assert_eq!(bench.reply(call).unwrap_err().kind(), &ErrorKind::Unreachable);
@@ -318,7 +318,7 @@ fn ever_new_servers_leave_no_more_than_two_configurations_have() {
     }
     let known = fleet.plan.servers().len();
     assert!(known <= 6, "{known} servers are known");
-    assert!(fleet.sessions.iter().all(|session| session.wires.len() <= known));
+    assert!(fleet.sessions.iter().all(|session| session.peers.len() <= known));
     assert!(fleet.next_request().is_none());
     assert_eq!(fleet.open.len(), 0, "the servers of the last configuration were asked nothing");
 }

@@ -72,7 +72,7 @@ impl Places {
     pub(crate) fn is_up(&self, server: &Address) -> bool {
         match self {
             Places::AsLogged { .. } => true,
-            Places::Configured(configured) => configured.ways(server).all(|way| way.standing.is_in()),
+            Places::Configured(configured) => configured.ways(server).all(|way| way.health.is_up()),
         }
     }
 

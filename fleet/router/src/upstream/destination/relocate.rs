@@ -1,154 +1,123 @@
-//! A server that has moved to another address, or that the configuration has no more.
+//! A server that has moved to another address, or that has left the configuration.
 
 use super::{Destination, Outcome};
 use crate::upstream::Server;
-use crate::upstream::meter::{Meter, ServerCount, State};
+use crate::upstream::meter::{ServerCount, State};
 use guira_routing::Origin;
 use guira_transport::{Poll, Token};
-use guira_upstream::{Intake, Link, Standing, Whereabouts};
-use std::collections::VecDeque;
+use guira_upstream::AddressChange;
 use std::io;
-use std::sync::Arc;
-use std::time::Duration;
+
+/// When a connection is closed that its server has left, after its last reply.
+const AT_ONCE_MS: u64 = 1;
 
 impl Destination {
-    /// Other addresses were looked up. New requests go over a connection to one of them. If the present connection goes to an address that
-    /// the server does not have any more, and something is under way on it, it is returned: its replies still count, and it has
-    /// no say in whether the server is in service.
+    /// The name of the server was looked up again. If the server no longer has the address of the
+    /// present connection, new requests use another connection. The present one is returned if
+    /// replies are outstanding on it: they still count, but its failures say nothing about the
+    /// server.
     pub(crate) fn relocate(&mut self, poll: &Poll, now_ms: u64) -> Option<Destination> {
-        if self.way.refresh() == Whereabouts::Same {
+        if self.link.refresh_addresses() == AddressChange::None {
             return None;
         }
-        self.meter.add(ServerCount::Moves, 1);
-        // It may be there, where it was not.
-        if let Some(probes) = &mut self.probes {
-            probes.next_ms = now_ms;
+        self.tally.add(ServerCount::Moves, 1);
+        self.health.probe_now(now_ms);
+        if !self.link.is_up() {
+            self.link.close(poll);
+            return None;
         }
-        let leaving = match &self.link {
-            Link::Up(_) if self.expected.is_empty() => {
-                let waiting = self.fail(poll, Outcome::RemoteError);
-                debug_assert!(waiting.is_empty(), "nothing is under way");
-                None
-            }
-            Link::Up(_) => Some(self.leave()),
-            link => {
-                if let Some(stream) = link.stream() {
-                    // Closing the socket does the same.
-                    let _ = poll.remove(stream);
-                }
-                self.link = Link::Closed;
-                return None;
-            }
+        let leaving = if self.pipeline.is_empty() {
+            let failed = self.disconnect(poll, Outcome::RemoteError);
+            debug_assert!(failed.is_empty(), "no request is outstanding");
+            None
+        } else {
+            Some(self.leave())
         };
-        self.meter.set_state(State::Closed);
+        self.tally.set_state(State::Closed);
         leaving
     }
 
-    /// The same server, whom nothing was asked.
-    fn anew(&self) -> Destination {
+    /// The same server, without a connection and without requests.
+    fn renewed(&self) -> Destination {
         Destination {
-            way: self.way.clone(),
-            secure: self.secure.clone(),
-            standing: self.standing.clone(),
-            meter: self.meter.clone(),
-            counters: self.counters.clone(),
-            probes: None,
-            link: Link::Closed,
-            wire: Vec::new(),
-            expected: VecDeque::new(),
-            rest: Intake::default(),
-            is_probed: false,
-            open: None,
-            timed: None,
-            sent: 0,
-            before: 0,
-            dead: 0,
-            given_up: 0,
-            flushed: self.pushed(),
-            offered: self.pushed(),
-            next: super::Next::Reply,
-            trust: super::Trust::Untried,
-            lessor: self.lessor.anew(),
+            link: self.link.renewed(),
+            pipeline: self.pipeline.renewed(),
+            health: self.health.renewed(),
+            lessor: self.lessor.renewed(),
+            tally: self.tally.renewed(),
             ..*self
         }
     }
 
-    /// Whether it is this server.
     pub(crate) fn is_of(&self, server: &Server) -> bool {
-        Arc::ptr_eq(&self.standing, &server.standing)
+        self.health.is_of(&server.health)
     }
 
-    /// The configuration has it no more, and it owes nobody an answer: nothing is left of it but what it has counted, and what it may still say
-    /// is not heard.
-    pub(crate) fn let_go(&mut self, poll: &Poll) {
-        let waiting = self.fail(poll, Outcome::RemoteError);
-        debug_assert!(waiting.iter().all(|lost| lost.origin == Origin::Nobody), "no client waits");
-        *self = self.anew();
-        self.meter.set_state(State::Closed);
-        self.show_outstanding();
+    /// The server has left the configuration, and no client waits for a reply: only its counts
+    /// remain.
+    pub(crate) fn retire(&mut self, poll: &Poll) {
+        let failed = self.disconnect(poll, Outcome::RemoteError);
+        debug_assert!(failed.iter().all(|request| request.origin == Origin::Nobody), "no client waits");
+        *self = self.renewed();
+        self.tally.set_state(State::Closed);
+        self.tally.show_outstanding(&self.pipeline);
     }
 
-    /// What is under way, with its connection.
+    /// Splits the present connection off, with its requests.
     fn leave(&mut self) -> Destination {
-        let fresh = Destination { probes: self.probes.take(), ..self.anew() };
+        let mut fresh = self.renewed();
+        fresh.health.take_probes(&mut self.health);
         let mut leaving = std::mem::replace(self, fresh);
-        self.show_outstanding();
-        // A meter of its own, which knows of the requests that the server's has counted.
-        leaving.meter = Arc::new(Meter::default());
-        leaving.meter.add(ServerCount::Requests, leaving.expected.len() as u64);
-        leaving.flushed = leaving.pushed();
-        leaving.offered = leaving.pushed();
-        leaving.timed = None;
-        leaving.standing = Arc::new(Standing::default());
-        leaving.health.timeouts_until_tko = None;
-        leaving.health.inactive_after = AT_ONCE;
+        self.tally.show_outstanding(&self.pipeline);
+        leaving.pipeline.detach();
+        leaving.tally = leaving.tally.detached(leaving.pipeline.len());
+        leaving.health = leaving.health.detached();
+        leaving.inactive_ms = AT_ONCE_MS;
         leaving
     }
 
-    /// Its socket has another number from now on.
-    pub(crate) fn listen_as(&self, poll: &Poll, token: Token) -> io::Result<()> {
-        self.link.stream().map_or(Ok(()), |stream| poll.change(stream, token, self.interest))
+    /// Registers the socket under another token.
+    pub(crate) fn set_token(&self, poll: &Poll, token: Token) -> io::Result<()> {
+        self.link.set_token(poll, token)
     }
 
-    /// Whether nothing is left of one that was [left](Self::relocate).
+    /// Whether nothing is left of a connection that was split off by [`Self::relocate`].
     pub(crate) fn is_over(&self) -> bool {
-        matches!(self.link, Link::Closed) && self.expected.is_empty()
+        self.link.is_closed() && self.pipeline.is_empty()
     }
 
-    /// Counts for the server what was answered over the connection that has left it.
+    /// Adds the counts of a connection that was split off.
     pub(crate) fn absorb(&self, leaving: &Destination) {
-        self.meter.absorb(&leaving.meter);
+        self.tally.absorb(&leaving.tally);
     }
 }
 
-/// When a connection is closed whose answers nobody waits for any more.
-const AT_ONCE: Duration = Duration::from_millis(1);
-
 #[cfg(test)]
 mod tests {
-    use crate::upstream::laws::destination;
+    use super::Destination;
+    use crate::upstream::laws::{destination, receive};
     use guira_routing::{Op, Origin, Request};
 
     #[test]
-    fn a_connection_that_leaves_its_server_keeps_the_time_of_what_it_was_offered() {
+    fn the_timeouts_of_flushed_requests_stay_when_their_connection_leaves_the_server() {
         let mut server = destination();
-        let ask = |server: &mut super::Destination, key: &[u8], now_ms| {
+        let push = |server: &mut Destination, key: &[u8], now_ms| {
             server.push(&Request::classic(Op::Get, key), None, Origin::Nobody, now_ms);
         };
-        ask(&mut server, b"a", 1);
-        ask(&mut server, b"b", 1);
-        server.begin_waiting(2_000);
-        // Both are answered.
-        server.expected.clear();
-        ask(&mut server, b"c", 3);
-        server.begin_waiting(4_000);
+        push(&mut server, b"a", 1);
+        push(&mut server, b"b", 1);
+        server.pipeline.begin_flush(2_000);
+        server.pretend_to_send();
+        receive(&mut server, b"END\r\n", || usize::MAX, |_, _, _| {});
+        assert!(server.pipeline.is_empty());
+        push(&mut server, b"c", 3);
+        server.pipeline.begin_flush(4_000);
         let mut leaving = server.leave();
-        ask(&mut leaving, b"d", 5);
-        leaving.begin_waiting(6_000);
-        let times: Vec<u32> = leaving.expected.iter().map(|request| request.asked_ms).collect();
-        assert_eq!(times, [4, 6]);
-        ask(&mut server, b"e", 7);
-        server.begin_waiting(8_000);
-        assert_eq!(server.expected.iter().map(|request| request.asked_ms).collect::<Vec<_>>(), [8]);
+        push(&mut leaving, b"d", 5);
+        leaving.pipeline.begin_flush(6_000);
+        assert_eq!(leaving.pipeline.timeouts_began().collect::<Vec<_>>(), [4, 6]);
+        push(&mut server, b"e", 7);
+        server.pipeline.begin_flush(8_000);
+        assert_eq!(server.pipeline.timeouts_began().collect::<Vec<_>>(), [8]);
     }
 }

@@ -1,56 +1,61 @@
-//! Leases of servers that know memcached's meta commands and no lease-get: requests and replies in these.
+//! Leases by memcached's meta commands, for servers without lease-get.
 //!
-//! `mg` with N makes an empty item on a miss and lets one client win. The token is the item's cas unique, which a store with C has to match: there is
-//! another one, or none, once the key was deleted or stored in between.
+//! `mg` with N creates an empty item on a miss and grants one client the lease. The token is the
+//! cas unique of that item, which a store with C has to match: a delete or another store of the key
+//! has changed or removed it.
 
 use guira_protocol::number_from;
 use guira_routing::{Answer, Dialect, Item, Outcome, Request};
 use guira_upstream::words;
 
-/// Seconds until another client may fill a key: mcrouter's, and the node's unless it is told otherwise.
+/// Seconds until another client is granted the lease: the default of mcrouter and of the node.
 macro_rules! interval {
     () => {
         "10"
     };
 }
-pub(super) use interval;
 
-/// Lower tokens mean something else: 1 that somebody else fills the key.
+/// The flag that sets the remaining time of a key that is to be filled.
+pub(super) const INTERVAL_FLAG: &[u8] = concat!("T", interval!()).as_bytes();
+
+/// Lower tokens have other meanings: 1 means that another client fills the key.
 const OFFSET: u64 = 100;
-/// A token that nothing can be stored with.
+/// A token with which no store succeeds.
 const VOID: u64 = OFFSET;
 /// A cas unique that no item has.
 const NO_UNIQUE: u64 = u64::MAX;
 
-/// What clients are told of a server that knows no lease commands.
+/// The error of a server without lease commands.
 pub(super) const NO_LEASES: &[u8] =
     b"SERVER_ERROR the server knows no leases: \"leases\": \"meta\" of its pool makes them of meta commands";
-/// What they are told of one that knows no meta commands, in a pool that has leases by these.
+/// The error of a server without meta commands, in a pool with leases by meta commands.
 pub(super) const NO_META: &[u8] =
     b"SERVER_ERROR the server knows no meta commands, of which the leases of its pool are made";
-/// What they are told when it has failed to say whether it knows leases.
+/// The error of a server that has failed to reply to the check.
 pub(super) const UNCLEAR: &[u8] = b"SERVER_ERROR the server has not said whether it knows leases";
 const NO_UNIQUES: &[u8] = b"SERVER_ERROR leases need cas uniques, which are disabled";
 
-/// A lease-get.
+/// The meta command for a lease-get.
 pub(super) fn get<'a>(request: &Request<'a>) -> Request<'a> {
     let meta = concat!("k v f c N", interval!()).as_bytes();
     Request { dialect: Dialect::Meta, meta, ..*request }
 }
 
-/// The flags of a lease-set.
+/// The meta flags for a lease-set.
 pub(super) fn flags_of_set(request: &Request<'_>) -> Vec<u8> {
     let unique = request.number.checked_sub(OFFSET).filter(|unique| *unique != 0).unwrap_or(NO_UNIQUE);
     format!("k F{} C{unique}", request.flags).into_bytes()
 }
 
-/// What a reply with these flags says about a lease.
+/// The flags of a reply that concern a lease.
 #[derive(Debug, Default)]
 struct Signs {
     unique: Option<u64>,
-    /// W, Z and X.
+    /// W: this client is granted the lease.
     wins: bool,
+    /// Z: another client has it.
     is_taken: bool,
+    /// X.
     is_stale: bool,
 }
 
@@ -70,12 +75,12 @@ impl Signs {
     }
 }
 
-/// What the answer to [`get`] is as one to a lease-get.
+/// Translates the reply to [`get`] into that to a lease-get.
 pub(super) fn of_get<'i>(answer: Answer<'i>) -> Answer<'i> {
-    let told = |outcome, item, number| Answer { item, number, ..Answer::of(outcome) };
+    let reply = |outcome, item, number| Answer { item, number, ..Answer::of(outcome) };
     if answer.outcome == Outcome::NotFound {
-        // No memory for the item that would say who fills the key.
-        return told(Outcome::NotFound, Some(Item { flags: 0, value: b"" }), VOID);
+        // The server has no memory for the empty item.
+        return reply(Outcome::NotFound, Some(Item { flags: 0, value: b"" }), VOID);
     }
     let Some(item) = answer.item.filter(|_| answer.outcome == Outcome::Found) else { return answer };
     let signs = Signs::of(&answer);
@@ -83,16 +88,16 @@ pub(super) fn of_get<'i>(answer: Answer<'i>) -> Answer<'i> {
     match (signs.wins, signs.is_taken, signs.unique) {
         (true, _, None | Some(0)) => Answer { line: NO_UNIQUES, ..Answer::of(Outcome::RemoteError) },
         (true, _, Some(unique)) => {
-            told(Outcome::NotFound, Some(item), unique.checked_add(OFFSET).unwrap_or(VOID))
+            reply(Outcome::NotFound, Some(item), unique.checked_add(OFFSET).unwrap_or(VOID))
         }
-        (_, true, _) if is_empty => told(Outcome::NotFoundHot, Some(item), 1),
-        (_, true, _) if signs.is_stale => told(Outcome::FoundStale, Some(item), 1),
-        // Somebody renews it before it expires.
-        _ => told(Outcome::Found, Some(item), 0),
+        (_, true, _) if is_empty => reply(Outcome::NotFoundHot, Some(item), 1),
+        (_, true, _) if signs.is_stale => reply(Outcome::FoundStale, Some(item), 1),
+        // Another client renews it before it expires.
+        _ => reply(Outcome::Found, Some(item), 0),
     }
 }
 
-/// What the answer to a store with [`flags_of_set`] is as one to a lease-set.
+/// Translates the reply to a store with [`flags_of_set`] into that to a lease-set.
 pub(super) fn of_set(answer: Answer<'_>) -> Answer<'_> {
     match answer.outcome {
         Outcome::Found => Answer::of(Outcome::Stored),
@@ -101,7 +106,8 @@ pub(super) fn of_set(answer: Answer<'_>) -> Answer<'_> {
     }
 }
 
-/// What a get finds whose value was empty, by the answer to the same in meta commands. The second says whether its key is to be filled.
+/// The reply to a get that has found an empty value, by the reply to the same get as a meta
+/// command, and whether the key is to be filled.
 pub(super) fn of_empty(answer: Answer<'_>) -> (Answer<'_>, Filled) {
     let Some(item) = answer.item.filter(|_| answer.outcome == Outcome::Found) else {
         return (answer, Filled::Yes);
@@ -114,7 +120,7 @@ pub(super) fn of_empty(answer: Answer<'_>) -> (Answer<'_>, Filled) {
     (Answer { item: Some(item), number, ..Answer::of(Outcome::Found) }, Filled::Yes)
 }
 
-/// Whether a key has the value that it is to have.
+/// Whether a client still has to fill a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Filled {
     Yes,
@@ -132,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_memcached_says_is_what_lease_get_says() {
+    fn replies_of_memcached_mean_the_same_as_those_to_lease_get() {
         for (line, value, outcome, number) in [
             ("VA 1 kk f5 c7", Some("x"), Outcome::Found, 0),
             ("VA 0 kk f5 c7", Some(""), Outcome::Found, 0),
@@ -148,13 +154,13 @@ mod tests {
             ("VA 0 kk f0 c0 W", Some(""), Outcome::RemoteError, 0),
             ("SERVER_ERROR out of memory", None, Outcome::RemoteError, 0),
         ] {
-            let told = of_get(answer(line, value));
-            assert_eq!((told.outcome, told.number), (outcome, number), "{line}");
+            let reply = of_get(answer(line, value));
+            assert_eq!((reply.outcome, reply.number), (outcome, number), "{line}");
             assert_eq!(
-                told.item.map(|item| item.value),
+                reply.item.map(|item| item.value),
                 value
                     .map(str::as_bytes)
-                    .filter(|_| !told.outcome.is_error())
+                    .filter(|_| !reply.outcome.is_error())
                     .or_else(|| (line == "EN").then_some(b"")),
                 "{line}"
             );
@@ -162,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_that_no_item_has_given_names_none() {
+    fn a_token_of_no_item_matches_no_item() {
         for (token, unique) in
             [(0, NO_UNIQUE), (1, NO_UNIQUE), (VOID, NO_UNIQUE), (101, 1), (u64::MAX, u64::MAX - 100)]
         {
@@ -172,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_value_that_somebody_is_to_fill_is_a_miss() {
+    fn an_empty_value_that_a_client_is_to_fill_is_a_miss() {
         for (line, value, outcome) in [
             ("VA 0 kk f0 c1 Z", Some(""), Outcome::NotFound),
             ("VA 0 kk f0 c1 X W", Some(""), Outcome::NotFound),

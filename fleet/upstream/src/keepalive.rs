@@ -1,22 +1,22 @@
-//! TCP keepalive of connections to servers: a connection to a host that is gone is closed although nothing is sent.
+//! TCP keepalive of connections to servers: an idle connection to a host that has failed is closed.
 
 use guira_transport::{Address, Stream};
 use rustix::net::sockopt;
 use std::io;
 use std::time::Duration;
 
-/// How the system probes an idle connection.
+/// How the kernel probes an idle connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keepalive {
     /// After this many probes without a reply the connection is closed.
     pub count: u32,
-    /// Silence until the first.
+    /// Idle time before the first probe.
     pub idle: Duration,
     pub interval: Duration,
 }
 
 impl Keepalive {
-    pub(super) fn begin(self, stream: &Stream, address: Option<&Address>) -> io::Result<()> {
+    pub(crate) fn enable(self, stream: &Stream, address: Option<&Address>) -> io::Result<()> {
         if let Some(Address::Unix(_)) = address {
             return Ok(());
         }
@@ -33,14 +33,14 @@ mod tests {
     use guira_transport::net::TcpListener;
 
     #[test]
-    fn the_system_is_told_all_numbers() {
+    fn all_numbers_are_set_on_the_socket() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = Address::Tcp(listener.local_addr().unwrap());
         let stream = Stream::connect(&address).unwrap();
         assert!(!sockopt::socket_keepalive(&stream).unwrap());
         let second = Duration::from_secs(1);
         Keepalive { count: 4, idle: 7 * second, interval: 5 * second }
-            .begin(&stream, Some(&address))
+            .enable(&stream, Some(&address))
             .unwrap();
         assert!(sockopt::socket_keepalive(&stream).unwrap());
         assert_eq!(sockopt::tcp_keepcnt(&stream).unwrap(), 4);
