@@ -5,22 +5,19 @@
 #![allow(missing_docs, reason = "a comment is there where it tells more than the name")]
 
 pub mod answers;
-mod equal;
 mod health;
 mod intake;
 mod link;
 pub mod reply;
 mod way;
 pub mod wire;
-mod words;
 
-pub use equal::are_equal;
+pub use guira_protocol::client::{are_equal, has_flag, words};
 pub use health::{Ended, Health, Prober, Probes, Standing, Tko};
 pub use intake::Intake;
 pub use link::{Link, Secure};
 pub use reply::Value;
 pub use way::{Addresses, Way, Whereabouts, is_busy};
-pub use words::{has_flag, words};
 
 use guira_routing::hash::spooky;
 
