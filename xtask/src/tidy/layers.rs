@@ -86,7 +86,7 @@ pub(crate) const TABLE: &[(&str, MayUse)] = &[
     ("guira-probe", Only(&["guira-client", "guira-protocol", "guira-sync"])),
     ("guira-top", Only(&["guira-client", "guira-sync"])),
     ("guira-names", Only(&["guira-sync"])),
-    ("guira-control", Only(&["guira-client", "guira-sync"])),
+    ("guira-control", Only(&["guira-client", "guira-protocol", "guira-sync"])),
     (
         "guira-following",
         Only(&[
@@ -121,6 +121,7 @@ pub(crate) const TABLE: &[(&str, MayUse)] = &[
         Only(&[
             "guira-databases",
             "guira-client",
+            "guira-protocol",
             "guira-serving",
             "guira-web",
             "guira-transport",

@@ -2,6 +2,8 @@
 
 use super::text;
 use crate::pools::window::Era;
+use guira_protocol::client::META_NOOP;
+use guira_protocol::word::reply;
 use guira_routing::{Answer, Dialect, Group, Op, Origin, Request};
 use guira_upstream::answers;
 use guira_upstream::reply::{Read, Reply, read};
@@ -121,7 +123,7 @@ impl Lane {
 
     /// Asks whether the server is there.
     pub(super) fn push_probe(&mut self, now_ms: u64, connected: Connected, era: Era) {
-        self.wire.extend_from_slice(b"mn\r\n");
+        self.wire.extend_from_slice(META_NOOP);
         let kind = Kind::Probe { is_sent: connected == Connected::Yes };
         self.expect(Expected { kind, opaque: self.opaque, asked_ms: now_ms, era });
     }
@@ -198,7 +200,7 @@ impl Lane {
             return Heard::Garbage;
         };
         let Kind::Request { op, dialect, origin } = kind else {
-            let is_there = line == b"MN" || answers::failed(line).is_some();
+            let is_there = line == reply::META_NOOP || answers::failed(line).is_some();
             return if is_there && value.is_none() {
                 self.settle(Heard::Alive(taken))
             } else {
@@ -210,7 +212,7 @@ impl Lane {
         // without it is that to another request.
         let is_own = match said.opaque {
             Some(told) => told == opaque,
-            None => op == Op::FlushAll || line == b"EN" || said.answer.outcome.is_error(),
+            None => op == Op::FlushAll || line == reply::META_MISS || said.answer.outcome.is_error(),
         };
         if !is_own {
             return Heard::Garbage;
