@@ -163,9 +163,11 @@ fn hear_native(link: &mut Link, keys: &[&str], got: &mut Vec<Got>) -> Result<(),
         let (value, token) = match link.connection.reply()? {
             Reply::Value(value) if value.number.is_none() => (value, None),
             Reply::Lease(value) => (value, value.number),
-            // Keys without an answer are those of servers that a router does not reach.
-            Reply::End => return Ok(got.resize(complete, Got::Nothing)),
-            Reply::Line(line) if is_failure(line) => return Ok(got.resize(complete, Got::Nothing)),
+            other if other == Reply::End || is_failure(other.line()) => {
+                // Keys without an answer are those of servers that a router does not reach.
+                got.resize(complete, Got::Nothing);
+                return Ok(());
+            }
             other => return Err(CacheError::unexpected(&other)),
         };
         let place = keys[got.len() - first..].iter().position(|asked| asked.as_bytes() == value.key);
