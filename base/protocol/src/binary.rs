@@ -15,6 +15,43 @@ pub const RESPONSE_MAGIC: u8 = 0x81;
 /// Bytes of a header.
 pub const HEADER_BYTES: usize = 24;
 
+/// Commands. Those that end with `Q` are quiet: only unexpected results are reported.
+#[allow(missing_docs, reason = "the names say it")]
+pub mod opcode {
+    pub const GET: u8 = 0x00;
+    pub const SET: u8 = 0x01;
+    pub const ADD: u8 = 0x02;
+    pub const REPLACE: u8 = 0x03;
+    pub const DELETE: u8 = 0x04;
+    pub const INCR: u8 = 0x05;
+    pub const DECR: u8 = 0x06;
+    pub const QUIT: u8 = 0x07;
+    pub const FLUSH: u8 = 0x08;
+    pub const GETQ: u8 = 0x09;
+    pub const NOOP: u8 = 0x0a;
+    pub const VERSION: u8 = 0x0b;
+    pub const GETK: u8 = 0x0c;
+    pub const GETKQ: u8 = 0x0d;
+    pub const APPEND: u8 = 0x0e;
+    pub const PREPEND: u8 = 0x0f;
+    pub const STAT: u8 = 0x10;
+    pub const SETQ: u8 = 0x11;
+    pub const ADDQ: u8 = 0x12;
+    pub const REPLACEQ: u8 = 0x13;
+    pub const DELETEQ: u8 = 0x14;
+    pub const INCRQ: u8 = 0x15;
+    pub const DECRQ: u8 = 0x16;
+    pub const QUITQ: u8 = 0x17;
+    pub const FLUSHQ: u8 = 0x18;
+    pub const APPENDQ: u8 = 0x19;
+    pub const PREPENDQ: u8 = 0x1a;
+    pub const TOUCH: u8 = 0x1c;
+    pub const GAT: u8 = 0x1d;
+    pub const GATQ: u8 = 0x1e;
+    pub const GATK: u8 = 0x23;
+    pub const GATKQ: u8 = 0x24;
+}
+
 /// Status codes of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
@@ -52,6 +89,29 @@ pub enum Status {
 }
 
 impl Status {
+    const ALL: [Status; 15] = [
+        Status::Success,
+        Status::KeyNotFound,
+        Status::KeyExists,
+        Status::TooLarge,
+        Status::InvalidArguments,
+        Status::NotStored,
+        Status::NotANumber,
+        Status::AuthError,
+        Status::AuthContinue,
+        Status::UnknownCommand,
+        Status::OutOfMemory,
+        Status::NotSupported,
+        Status::InternalError,
+        Status::Busy,
+        Status::TemporaryFailure,
+    ];
+
+    /// The status with this code.
+    pub fn of(code: u16) -> Option<Status> {
+        Status::ALL.into_iter().find(|status| *status as u16 == code)
+    }
+
     /// The text of the body of an error response.
     pub fn text(self) -> &'static str {
         match self {
@@ -191,7 +251,8 @@ impl Packet {
     /// Whether nominal responses are suppressed.
     pub fn quiet(&self) -> Quiet {
         match self.opcode {
-            0x09 | 0x0d | 0x11..=0x1a | 0x1e | 0x24 => Quiet::Yes,
+            opcode::GETQ | opcode::GETKQ | opcode::GATQ | opcode::GATKQ => Quiet::Yes,
+            opcode::SETQ..=opcode::PREPENDQ => Quiet::Yes,
             _ => Quiet::No,
         }
     }
@@ -201,7 +262,7 @@ impl Packet {
 const BODY_MAX: u32 = 1 << 30;
 
 /// This expiration time tells incr and decr not to create an item.
-const NO_INITIAL: u32 = u32::MAX;
+pub(crate) const NO_INITIAL: u32 = u32::MAX;
 
 /// Whether nominal responses are suppressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -243,25 +304,25 @@ pub enum Kind {
 impl Kind {
     fn of(opcode: u8) -> Option<Kind> {
         Some(match opcode {
-            0x00 | 0x09 => Kind::Get(Shown::Value),
-            0x0c | 0x0d => Kind::Get(Shown::KeyAndValue),
-            0x01 | 0x11 => Kind::Store(Verb::Set),
-            0x02 | 0x12 => Kind::Store(Verb::Add),
-            0x03 | 0x13 => Kind::Store(Verb::Replace),
-            0x04 | 0x14 => Kind::Delete,
-            0x05 | 0x15 => Kind::Arithmetic(Direction::Up),
-            0x06 | 0x16 => Kind::Arithmetic(Direction::Down),
-            0x07 | 0x17 => Kind::Quit,
-            0x08 | 0x18 => Kind::Flush,
-            0x0a => Kind::Noop,
-            0x0b => Kind::Version,
-            0x0e | 0x19 => Kind::Join(Verb::Append),
-            0x0f | 0x1a => Kind::Join(Verb::Prepend),
-            0x10 => Kind::Stat,
+            opcode::GET | opcode::GETQ => Kind::Get(Shown::Value),
+            opcode::GETK | opcode::GETKQ => Kind::Get(Shown::KeyAndValue),
+            opcode::SET | opcode::SETQ => Kind::Store(Verb::Set),
+            opcode::ADD | opcode::ADDQ => Kind::Store(Verb::Add),
+            opcode::REPLACE | opcode::REPLACEQ => Kind::Store(Verb::Replace),
+            opcode::DELETE | opcode::DELETEQ => Kind::Delete,
+            opcode::INCR | opcode::INCRQ => Kind::Arithmetic(Direction::Up),
+            opcode::DECR | opcode::DECRQ => Kind::Arithmetic(Direction::Down),
+            opcode::QUIT | opcode::QUITQ => Kind::Quit,
+            opcode::FLUSH | opcode::FLUSHQ => Kind::Flush,
+            opcode::NOOP => Kind::Noop,
+            opcode::VERSION => Kind::Version,
+            opcode::APPEND | opcode::APPENDQ => Kind::Join(Verb::Append),
+            opcode::PREPEND | opcode::PREPENDQ => Kind::Join(Verb::Prepend),
+            opcode::STAT => Kind::Stat,
             // 0x1b, verbosity, is specified, but memcached does not implement it.
-            0x1c => Kind::Touch(Shown::Nothing),
-            0x1d | 0x1e => Kind::Touch(Shown::Value),
-            0x23 | 0x24 => Kind::Touch(Shown::KeyAndValue),
+            opcode::TOUCH => Kind::Touch(Shown::Nothing),
+            opcode::GAT | opcode::GATQ => Kind::Touch(Shown::Value),
+            opcode::GATK | opcode::GATKQ => Kind::Touch(Shown::KeyAndValue),
             _ => return None,
         })
     }

@@ -5,6 +5,7 @@ use crate::admin::AdminVerb;
 use crate::line::{BAD_FORMAT, Fault, Line, Noreply, Tokens, UNKNOWN, last_token, noreply};
 use crate::meta::{self, Meta, MetaGet, MetaKey, MetaVerb};
 use crate::number::{self, Exptime};
+use crate::word::verb;
 
 /// A parsed command line.
 #[derive(Clone, Copy, Debug)]
@@ -230,7 +231,7 @@ const SHORTEST_LINE: usize = 4;
 /// How to answer a malformed line.
 #[inline]
 pub fn parse<'a>(line: Line<'a>) -> Result<Command<'a>, Fault> {
-    if let Some(rest) = line.text.strip_prefix(b"get ") {
+    if let Some(rest) = line.text.strip_prefix(verb::spaced::GET) {
         return get(rest, GetForm::Plain(Unique::Omitted));
     }
     if line.length < SHORTEST_LINE {
@@ -239,26 +240,26 @@ pub fn parse<'a>(line: Line<'a>) -> Result<Command<'a>, Fault> {
     let end = memchr::memchr(b' ', line.text).unwrap_or(line.text.len());
     let (word, rest) = line.text.split_at(end);
     match word {
-        b"set" => store(rest, Verb::Set),
-        b"add" => store(rest, Verb::Add),
-        b"replace" => store(rest, Verb::Replace),
-        b"append" => store(rest, Verb::Append),
-        b"prepend" => store(rest, Verb::Prepend),
-        b"cas" => store(rest, Verb::Cas(0)),
-        b"mg" => meta::parse(MetaVerb::Get, rest),
-        b"ms" => meta::parse(MetaVerb::Set, rest),
-        b"md" => meta::parse(MetaVerb::Delete, rest),
-        b"ma" => meta::parse(MetaVerb::Arithmetic, rest),
-        b"mn" => Ok(Command::Server(ServerCommand::MetaNoop)),
-        b"me" => meta::debug(rest),
-        b"get" => get(rest, GetForm::Plain(Unique::Omitted)),
-        b"gets" => get(rest, GetForm::Plain(Unique::Shown)),
-        b"gat" => get_and_touch(rest, Unique::Omitted),
-        b"gats" => get_and_touch(rest, Unique::Shown),
-        b"delete" => delete(rest),
-        b"incr" => arithmetic(rest, Direction::Up),
-        b"decr" => arithmetic(rest, Direction::Down),
-        b"touch" => touch(rest),
+        verb::SET => store(rest, Verb::Set),
+        verb::ADD => store(rest, Verb::Add),
+        verb::REPLACE => store(rest, Verb::Replace),
+        verb::APPEND => store(rest, Verb::Append),
+        verb::PREPEND => store(rest, Verb::Prepend),
+        verb::CAS => store(rest, Verb::Cas(0)),
+        verb::META_GET => meta::parse(MetaVerb::Get, rest),
+        verb::META_SET => meta::parse(MetaVerb::Set, rest),
+        verb::META_DELETE => meta::parse(MetaVerb::Delete, rest),
+        verb::META_ARITHMETIC => meta::parse(MetaVerb::Arithmetic, rest),
+        verb::META_NOOP => Ok(Command::Server(ServerCommand::MetaNoop)),
+        verb::META_DEBUG => meta::debug(rest),
+        verb::GET => get(rest, GetForm::Plain(Unique::Omitted)),
+        verb::GETS => get(rest, GetForm::Plain(Unique::Shown)),
+        verb::GAT => get_and_touch(rest, Unique::Omitted),
+        verb::GATS => get_and_touch(rest, Unique::Shown),
+        verb::DELETE => delete(rest),
+        verb::INCR => arithmetic(rest, Direction::Up),
+        verb::DECR => arithmetic(rest, Direction::Down),
+        verb::TOUCH => touch(rest),
         _ => rare(word, rest),
     }
 }
@@ -268,14 +269,14 @@ fn rare<'a>(word: &[u8], rest: &'a [u8]) -> Result<Command<'a>, Fault> {
         return Ok(Command::Server(ServerCommand::Admin(verb, rest)));
     }
     let command = match word {
-        b"flush_all" => flush_all(rest),
-        b"flush_prefix" => flush_prefix(rest)?,
-        b"version" => ServerCommand::Version,
-        b"verbosity" => verbosity(rest)?,
-        b"stats" => ServerCommand::Stats(rest),
-        b"quit" => ServerCommand::Quit,
-        b"lease-get" => return get(rest, GetForm::Lease),
-        b"lease-set" => return lease_set(rest),
+        verb::FLUSH_ALL => flush_all(rest),
+        verb::FLUSH_PREFIX => flush_prefix(rest)?,
+        verb::VERSION => ServerCommand::Version,
+        verb::VERBOSITY => verbosity(rest)?,
+        verb::STATS => ServerCommand::Stats(rest),
+        verb::QUIT => ServerCommand::Quit,
+        verb::LEASE_GET => return get(rest, GetForm::Lease),
+        verb::LEASE_SET => return lease_set(rest),
         _ => return Err(unknown(rest)),
     };
     Ok(Command::Server(command))

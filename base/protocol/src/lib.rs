@@ -1,14 +1,15 @@
-//! Sans-io codecs of memcached's protocols: bytes in, commands out; replies in, bytes out. No I/O, no clock, no
-//! panics, and no allocation.
+//! Sans-io codecs of memcached's protocols, for servers and clients. No I/O, no clock, no panics, and no allocation.
 //!
-//! Semantics and error strings are those of memcached 1.6.45. [`cut`] takes a [`Line`] off the input, [`parse`] turns
-//! it into a [`Command`], and the reply is written into a [`ReplyBuffer`].
+//! Semantics and error strings are those of memcached 1.6.45. In a server, [`cut`] takes a [`Line`] off the input,
+//! [`parse`] turns it into a [`Command`], and the reply is written into a [`ReplyBuffer`]. [`client`] is the other side:
+//! it writes requests and reads replies. Both take their words from [`word`].
 
 #![forbid(unsafe_code)]
 
 mod admin;
 pub mod binary;
 mod classic;
+pub mod client;
 mod line;
 mod meta;
 pub mod mica;
@@ -16,6 +17,7 @@ mod number;
 mod relocate;
 mod reply;
 mod usual;
+pub mod word;
 
 pub use admin::AdminVerb;
 pub use classic::{

@@ -8,7 +8,7 @@ const NEAR_WORDS: usize = 6;
 
 /// The index of the first `byte`, or the length of `bytes` if there is none.
 #[inline(always)]
-fn find(byte: u8, bytes: &[u8]) -> usize {
+pub(crate) fn find(byte: u8, bytes: &[u8]) -> usize {
     let mut at = 0;
     for word in bytes.as_chunks::<8>().0.iter().take(NEAR_WORDS) {
         let difference = u64::from_le_bytes(*word) ^ (LOW * u64::from(byte));

@@ -9,6 +9,9 @@ use crate::reply::Reply;
 use crate::sight::{Cached, Content};
 use guira_client::text::{Connection, TextError};
 use guira_databases::{Way, WayError};
+use guira_protocol::client::{self, Failure, MetaReply, failure};
+use guira_protocol::word::reply;
+use guira_protocol::{GetForm, MetaVerb, Unique};
 use guira_sync::channel::{Receiver, Sender};
 use serde::Deserialize;
 use std::sync::Arc;
@@ -86,14 +89,12 @@ impl Cluster {
             Some(open) => open,
             None => connection.insert(self.way.connect()?),
         };
-        let mut requests = Vec::new();
+        let (mut requests, mut name) = (Vec::new(), Vec::new());
         for (_, key) in batch {
-            let (before, behind): (&[u8], &[u8]) = match self.dialect {
-                Dialect::Meta => (b"mg ", b" f v u\r\n"),
-                Dialect::Classic => (b"get ", b"\r\n"),
-            };
-            for part in [before, self.prefix.as_bytes(), key, behind] {
-                requests.extend_from_slice(part);
+            self.name_of(key, &mut name);
+            match self.dialect {
+                Dialect::Meta => client::meta(MetaVerb::Get, &name, &mut requests).flags(b"f v u").end(),
+                Dialect::Classic => client::get(GetForm::Plain(Unique::Omitted), [&name[..]], &mut requests),
             }
         }
         connection.send(&requests)?;
@@ -113,90 +114,81 @@ impl Cluster {
         Ok(())
     }
 
+    /// The key as the cluster has it, with the prefix.
+    fn name_of(&self, key: &[u8], name: &mut Vec<u8>) {
+        name.clear();
+        name.extend_from_slice(self.prefix.as_bytes());
+        name.extend_from_slice(key);
+    }
+
     /// What `mg` has won somebody else may win again: of a stale item by marking it once more, of a missing one by its removal.
     fn give_back(&self, connection: &mut Connection, key: &[u8]) -> Result<(), WayError> {
-        let named = |before: &[u8], behind: &[u8]| [before, self.prefix.as_bytes(), key, behind].concat();
-        connection.send(&named(b"mg ", b" c u\r\n"))?;
-        let line = connection.line()?;
-        let is_stale = has(line, b"X");
-        let mut words = line.split(|byte| *byte == b' ');
-        let unique = words.find_map(|word| word.strip_prefix(b"c")).unwrap_or_default();
+        let (mut request, mut name) = (Vec::new(), Vec::new());
+        self.name_of(key, &mut name);
+        client::meta(MetaVerb::Get, &name, &mut request).flags(b"c u").end();
+        connection.send(&request)?;
+        let reply = connection.reply()?;
+        let line = MetaReply::of(reply.line());
         // With the unique: another client may have stored a value in between.
-        let behind = [if is_stale { &b" I C"[..] } else { b" C" }, unique, b"\r\n"].concat();
-        if has(line, b"Z") && !unique.is_empty() {
-            connection.send(&named(b"md ", &behind))?;
-            connection.line()?;
+        if let (true, Some(unique)) = (line.has(b'Z'), line.number(b'c')) {
+            request.clear();
+            let delete = client::meta(MetaVerb::Delete, &name, &mut request);
+            let delete = if line.has(b'X') { delete.flags(b"I") } else { delete };
+            delete.number(b'C', unique).end();
+            connection.send(&request)?;
+            connection.reply()?;
         }
         self.counts.add(ClusterCount::GivenBack, 1);
         Ok(())
     }
 }
 
-fn has(line: &[u8], flag: &[u8]) -> bool {
-    line.split(|byte| *byte == b' ').skip(1).any(|word| word == flag)
-}
-
-fn number(digits: &[u8]) -> Option<u64> {
-    str::from_utf8(digits).ok()?.parse().ok()
-}
-
-/// Whether a line refuses one key, such as of a router whose server is down: the answers behind it are for others.
-fn is_refusal(line: &[u8]) -> bool {
-    [&b"SERVER_ERROR"[..], b"CLIENT_ERROR"].iter().any(|error| line.starts_with(error))
+/// What a reply that is no value says about a key; `None` if it is none to a get. A failure, such as of a router whose
+/// server is down, is about one key: the replies behind it are for others.
+fn without_value(reply: &client::Reply<'_>) -> Option<Cached> {
+    match *reply {
+        client::Reply::End | client::Reply::Line(reply::META_MISS) => Some(Cached::Miss),
+        client::Reply::Line(line) => match failure(line)? {
+            Failure::Client(_) | Failure::Server(_) => Some(Cached::Failed),
+            Failure::Unknown => None,
+        },
+        _ => None,
+    }
 }
 
 /// Reads a reply to `mg`; `None` if it is malformed.
 fn meta(connection: &mut Connection, won: impl FnOnce()) -> Result<Option<Cached>, TextError> {
-    let line = connection.line()?;
-    if line == b"EN" {
-        return Ok(Some(Cached::Miss));
-    }
-    if is_refusal(line) {
-        return Ok(Some(Cached::Failed));
-    }
-    let mut words = line.split(|byte| *byte == b' ');
-    if words.next() != Some(b"VA") {
-        return Ok(None);
-    }
-    let Some(length) = words.next().and_then(number).map(|length| length as usize) else { return Ok(None) };
-    let Some(flags) = words.find_map(|word| number(word.strip_prefix(b"f")?)) else { return Ok(None) };
-    let (is_stale, is_won, is_taken) = (has(line, b"X"), has(line, b"W"), has(line, b"Z"));
-    if length > VALUE_MAX {
-        return Ok(None);
-    }
-    let data = connection.block(length)?;
+    let (line, value) = match connection.reply()? {
+        client::Reply::MetaValue { line, value } => (MetaReply::of(line), value),
+        client::Reply::End => return Ok(None),
+        other => return Ok(without_value(&other)),
+    };
+    let Some(flags) = line.number(b'f').filter(|_| value.len() <= VALUE_MAX) else { return Ok(None) };
+    let is_won = line.has(b'W');
     if is_won {
         won();
     }
     // Without a value it is an item that somebody is to fill.
-    let is_empty = data.is_empty() && (is_won || is_taken);
-    Ok(Some(if is_stale || is_empty {
+    let is_empty = value.is_empty() && (is_won || line.has(b'Z'));
+    Ok(Some(if line.has(b'X') || is_empty {
         Cached::Miss
     } else {
-        Cached::Item(Content::of_item(flags as u32, data))
+        Cached::Item(Content::of_item(flags as u32, value.to_vec()))
     }))
 }
 
 /// Reads a reply to `get`; `None` if it is malformed.
 fn classic(connection: &mut Connection) -> Result<Option<Cached>, TextError> {
-    let line = connection.line()?;
-    if line == b"END" {
-        return Ok(Some(Cached::Miss));
-    }
-    if is_refusal(line) {
-        return Ok(Some(Cached::Failed));
-    }
-    let mut words = line.split(|byte| *byte == b' ');
-    let (word, _key) = (words.next(), words.next());
-    let numbers = words.next().and_then(number).zip(words.next().and_then(number));
-    let Some((flags, length)) =
-        numbers.filter(|(_, length)| word == Some(b"VALUE") && *length <= VALUE_MAX as u64)
-    else {
-        return Ok(None);
+    let value = match connection.reply()? {
+        client::Reply::Value(value) => value,
+        client::Reply::Line(reply::META_MISS) => return Ok(None),
+        other => return Ok(without_value(&other)),
     };
-    let data = connection.block(length as usize)?;
-    let is_ended = connection.line()? == b"END";
-    Ok(is_ended.then(|| Cached::Item(Content::of_item(flags as u32, data))))
+    if value.value.len() > VALUE_MAX {
+        return Ok(None);
+    }
+    let item = Content::of_item(value.flags, value.value.to_vec());
+    Ok((connection.reply()? == client::Reply::End).then_some(Cached::Item(item)))
 }
 
 #[cfg(test)]

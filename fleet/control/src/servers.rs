@@ -4,6 +4,9 @@ use crate::pool::address;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use guira_client::text::{Connection, Endpoint, EndpointError, StatsReply, Target, TextError};
+use guira_protocol::MetaVerb;
+use guira_protocol::client;
+use guira_protocol::word::reply;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
@@ -112,8 +115,8 @@ impl Servers {
             let line = connection.line()?;
             match line.strip_prefix(b"mg ") {
                 Some(key) => pass(Key::of(key)),
-                None if line == b"EN" => return Ok(()),
-                None if line == b"OK" => {}
+                None if line == reply::META_MISS => return Ok(()),
+                None if line == reply::OK => {}
                 None => return Err(AskError::Answer(String::from_utf8_lossy(line).into_owned())),
             }
         }
@@ -128,17 +131,17 @@ impl Servers {
         for keys in keys.chunks(DELETED_AT_ONCE) {
             let mut requests = Vec::new();
             for key in keys {
-                requests.extend([b"md ", &*key.written, b" q\r\n"].concat());
+                client::meta(MetaVerb::Delete, &key.written, &mut requests).flags(b"q").end();
             }
-            requests.extend(b"mn\r\n");
+            requests.extend_from_slice(client::META_NOOP);
             connection.send(&requests)?;
             loop {
-                let line = connection.line()?;
-                if line == b"MN" {
+                let line = connection.reply()?.line();
+                if line == reply::META_NOOP {
                     break;
                 }
                 // Those that are gone already may be told of.
-                if line != b"NF" {
+                if line != reply::META_NOT_FOUND {
                     return Err(AskError::Answer(String::from_utf8_lossy(line).into_owned()));
                 }
             }

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use guira_client::text::{Connection, Target, TextError};
+use guira_protocol::client::{self, Reply};
+use guira_protocol::word::reply;
 use guira_sync::clock::Stopwatch;
 
 /// How long a server is left alone that has failed.
@@ -56,7 +58,9 @@ impl Server {
             Some(open) => open,
             none => none.insert(Connection::open(&self.target)?),
         };
-        open.send(&[b"delete ", key, b"\r\n"].concat())?;
-        Ok(matches!(open.line()?, b"DELETED" | b"NOT_FOUND"))
+        let mut request = Vec::new();
+        client::delete(key, 0, &mut request);
+        open.send(&request)?;
+        Ok(matches!(open.reply()?, Reply::Line(reply::DELETED | reply::NOT_FOUND)))
     }
 }

@@ -6,6 +6,8 @@ use std::io;
 use std::time::Duration;
 
 use guira_client::text::{Connection, Target, TextError};
+use guira_protocol::client;
+use guira_protocol::word::reply;
 use guira_sync::clock::Stopwatch;
 
 use crate::probe::{Ask, Look, Probe, SampleId, Seen, Settings};
@@ -147,24 +149,22 @@ fn ask_together(
     let mut request = Vec::new();
     for (ask, _) in batch {
         // `me` looks without being a use: it neither makes the item more recent nor takes a lease, as `mg` would.
-        request.extend_from_slice(b"me ");
-        request.extend_from_slice(ask.key());
-        request.extend_from_slice(b"\r\n");
+        client::debug(ask.key(), &mut request).end();
     }
     open.send(&request)?;
     for _ in batch {
-        heard.push(seen(open.line()?));
+        heard.push(seen(open.reply()?.line()));
     }
     Ok(())
 }
 
 /// What a line says.
 fn seen(line: &[u8]) -> Seen {
-    if line == b"EN" {
+    if line == reply::META_MISS {
         return Seen::Miss;
     }
-    let mut words = line.split(|byte| *byte == b' ');
-    if words.next() != Some(b"ME") {
+    let mut words = client::words(line);
+    if words.next() != Some(reply::META_DEBUG) {
         return Seen::Failed;
     }
     // Behind the key, which may look like anything.

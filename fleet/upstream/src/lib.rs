@@ -6,7 +6,6 @@
 
 pub mod answers;
 mod dialer;
-mod equal;
 mod health;
 mod in_flight;
 mod intake;
@@ -14,17 +13,15 @@ mod keepalive;
 mod link;
 pub mod reply;
 pub mod wire;
-mod words;
 
 pub use dialer::{AddressChange, Addresses, Dialer, is_busy};
-pub use equal::are_equal;
+pub use guira_protocol::client::{are_equal, has_flag, words};
 pub use health::{Cleared, Health, HealthOptions, ProbeSchedule, Prober, Tko};
 pub use in_flight::{Arrival, InFlight};
 pub use intake::Intake;
 pub use keepalive::Keepalive;
 pub use link::{Attempt, Link, LinkOptions, Secure, Stage};
 pub use reply::Value;
-pub use words::{has_flag, words};
 
 use guira_routing::hash::spooky;
 

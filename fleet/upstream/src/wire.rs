@@ -1,32 +1,8 @@
 //! Requests, as servers read them.
 
-use crate::words::{has_flag, words};
-use guira_protocol::{KEY_MAX, KeyBuffer, encode_key};
+use guira_protocol::client::{self, Item, has_flag, words};
+use guira_protocol::{Direction, Exptime, GetForm, KEY_MAX, KeyBuffer, MetaVerb, Unique, Verb, encode_key};
 use guira_routing::{Dialect, Group, Op, Request};
-
-/// The word of a classic command.
-fn word(op: Op) -> &'static [u8] {
-    match op {
-        Op::Get => b"get ",
-        Op::Gets => b"gets ",
-        Op::Gat => b"gat ",
-        Op::Gats => b"gats ",
-        Op::LeaseGet => b"lease-get ",
-        Op::MetaGet => b"me ",
-        Op::Set => b"set ",
-        Op::Add => b"add ",
-        Op::Replace => b"replace ",
-        Op::Append => b"append ",
-        Op::Prepend => b"prepend ",
-        Op::Cas => b"cas ",
-        Op::LeaseSet => b"lease-set ",
-        Op::Delete => b"delete ",
-        Op::Touch => b"touch ",
-        Op::Incr => b"incr ",
-        Op::Decr => b"decr ",
-        Op::FlushAll => b"flush_all",
-    }
-}
 
 /// The longest key whose base64 fits into a line.
 const BASE64_KEY_MAX: usize = KEY_MAX / 4 * 3;
@@ -58,60 +34,34 @@ pub fn write(request: &Request<'_>, out: &mut Vec<u8>) {
 }
 
 fn classic(request: &Request<'_>, out: &mut Vec<u8>) {
-    let mut text = itoa::Buffer::new();
-    let mut put = |out: &mut Vec<u8>, number: i64| {
-        out.push(b' ');
-        out.extend_from_slice(text.format(number).as_bytes());
-    };
-    out.extend_from_slice(word(request.op));
+    let Request { key, number, .. } = *request;
+    let exptime = i64::from(request.exptime);
+    let touch = |unique| GetForm::Touch(unique, Exptime(request.exptime));
     match request.op {
-        Op::Get | Op::Gets | Op::LeaseGet | Op::MetaGet => out.extend_from_slice(request.key),
-        Op::Gat | Op::Gats => {
-            out.pop();
-            put(out, i64::from(request.exptime));
-            out.push(b' ');
-            out.extend_from_slice(request.key);
-        }
-        Op::Set | Op::Add | Op::Replace | Op::Append | Op::Prepend | Op::Cas | Op::LeaseSet => {
-            out.extend_from_slice(request.key);
-            if request.op == Op::LeaseSet {
-                unsigned(out, request.number);
-            }
-            put(out, i64::from(request.flags));
-            put(out, i64::from(request.exptime));
-            put(out, request.value.len() as i64);
-            if request.op == Op::Cas {
-                unsigned(out, request.number);
-            }
-            out.extend_from_slice(b"\r\n");
-            out.extend_from_slice(request.value);
-        }
-        Op::Delete => {
-            out.extend_from_slice(request.key);
-            if request.number != 0 {
-                unsigned(out, request.number);
-            }
-        }
-        Op::Touch => {
-            out.extend_from_slice(request.key);
-            put(out, i64::from(request.exptime));
-        }
-        Op::Incr | Op::Decr => {
-            out.extend_from_slice(request.key);
-            unsigned(out, request.number);
-        }
-        Op::FlushAll => {
-            if request.exptime != 0 {
-                put(out, i64::from(request.exptime));
-            }
-        }
+        Op::Get => client::get(GetForm::Plain(Unique::Omitted), [key], out),
+        Op::Gets => client::get(GetForm::Plain(Unique::Shown), [key], out),
+        Op::Gat => client::get(touch(Unique::Omitted), [key], out),
+        Op::Gats => client::get(touch(Unique::Shown), [key], out),
+        Op::LeaseGet => client::get(GetForm::Lease, [key], out),
+        Op::MetaGet => client::debug(key, out).end(),
+        Op::Set => store(Verb::Set, request, out),
+        Op::Add => store(Verb::Add, request, out),
+        Op::Replace => store(Verb::Replace, request, out),
+        Op::Append => store(Verb::Append, request, out),
+        Op::Prepend => store(Verb::Prepend, request, out),
+        Op::Cas => store(Verb::Cas(number), request, out),
+        Op::LeaseSet => store(Verb::Lease(number), request, out),
+        Op::Delete => client::delete(key, number, out),
+        Op::Touch => client::touch(key, exptime, out),
+        Op::Incr => client::arithmetic(Direction::Up, key, number, out),
+        Op::Decr => client::arithmetic(Direction::Down, key, number, out),
+        Op::FlushAll => client::flush_all(exptime, out),
     }
-    out.extend_from_slice(b"\r\n");
 }
 
-fn unsigned(out: &mut Vec<u8>, number: u64) {
-    out.push(b' ');
-    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+fn store(verb: Verb, request: &Request<'_>, out: &mut Vec<u8>) {
+    let item = Item { flags: request.flags, exptime: request.exptime.into(), value: request.value };
+    client::store(verb, request.key, item, out);
 }
 
 /// The flags of a meta command, in their order, which means something: with `T` from `exptime`, that may have been changed.
@@ -120,49 +70,35 @@ fn meta(request: &Request<'_>, out: &mut Vec<u8>) {
         request.op,
         Op::Set | Op::Add | Op::Replace | Op::Append | Op::Prepend | Op::Cas | Op::LeaseSet
     );
-    out.extend_from_slice(match request.op {
-        Op::Delete => b"md ",
-        Op::Incr | Op::Decr => b"ma ",
-        Op::MetaGet => b"me ",
-        _ if is_store => b"ms ",
-        _ => b"mg ",
-    });
-    if has_flag(request.meta, b'b') {
-        let mut buffer: KeyBuffer = [0; 336];
-        out.extend_from_slice(encode_key(request.key, &mut buffer));
+    let mut buffer: KeyBuffer;
+    let key = if has_flag(request.meta, b'b') {
+        buffer = [0; 336];
+        encode_key(request.key, &mut buffer)
     } else {
-        out.extend_from_slice(request.key);
-    }
-    if is_store {
-        unsigned(out, request.value.len() as u64);
-    }
+        request.key
+    };
+    let mut line = match request.op {
+        Op::Delete => client::meta(MetaVerb::Delete, key, out),
+        Op::Incr | Op::Decr => client::meta(MetaVerb::Arithmetic, key, out),
+        Op::MetaGet => client::debug(key, out),
+        _ if is_store => client::meta_store(key, request.value.len(), out),
+        _ => client::meta(MetaVerb::Get, key, out),
+    };
     let mut time = match request.op {
         Op::Gat | Op::Gats | Op::Touch => Some(request.exptime),
         _ if is_store && (request.exptime != 0 || has_flag(request.meta, b'T')) => Some(request.exptime),
         _ => None,
     };
     for flag in words(request.meta) {
-        match time.take_if(|_| flag[0] == b'T') {
-            Some(seconds) => put_time(out, seconds),
-            None => {
-                out.push(b' ');
-                out.extend_from_slice(flag);
-            }
-        }
+        line = match time.take_if(|_| flag[0] == b'T') {
+            Some(seconds) => line.number(b'T', seconds),
+            None => line.flags(flag),
+        };
     }
     if let Some(seconds) = time {
-        put_time(out, seconds);
+        line = line.number(b'T', seconds);
     }
-    out.extend_from_slice(b"\r\n");
-    if is_store {
-        out.extend_from_slice(request.value);
-        out.extend_from_slice(b"\r\n");
-    }
-}
-
-fn put_time(out: &mut Vec<u8>, seconds: i32) {
-    out.extend_from_slice(b" T");
-    out.extend_from_slice(itoa::Buffer::new().format(seconds).as_bytes());
+    if is_store { line.end_with(request.value) } else { line.end() }
 }
 
 #[cfg(test)]

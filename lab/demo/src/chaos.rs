@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use guira_harness::deadline::Deadline;
 use guira_harness::random::Random;
+use guira_protocol::client::Reply;
 use guira_regions::judge::lock;
 use guira_sync::clock::Stopwatch;
 
@@ -181,15 +182,11 @@ fn contents(socket: &std::path::Path) -> Option<Vec<(usize, u64)>> {
     let mut found = Vec::new();
     for row in 0..ROWS {
         connection.send(format!("get {}\r\n", key(row)).as_bytes()).ok()?;
-        let line = String::from_utf8_lossy(connection.line().ok()?).into_owned();
-        if !line.starts_with("VALUE ") {
-            continue;
-        }
-        let value = connection.block(line.rsplit(' ').next()?.parse().ok()?).ok()?;
+        let Reply::Value(value) = connection.reply().ok()? else { continue };
         // The first eight bytes are the version.
-        let version = value.get(..8)?.try_into().ok()?;
-        found.push((row, u64::from_be_bytes(version)));
-        connection.line().ok()?;
+        let version = value.value.first_chunk()?;
+        found.push((row, u64::from_be_bytes(*version)));
+        connection.reply().ok()?;
     }
     Some(found)
 }

@@ -11,6 +11,8 @@ use std::time::Duration;
 use guira_client::text::{Connection, Endpoint, Target};
 use guira_control::{Etcd, EtcdOptions, Store};
 use guira_databases::{Server, mariadb};
+use guira_protocol::client::VERSION;
+use guira_protocol::word::reply;
 use guira_regions::{database, etcd, http};
 use serde_json::json;
 
@@ -296,6 +298,5 @@ pub(crate) fn open(socket: &Path) -> Option<Connection> {
 
 fn speaks(socket: &Path) -> bool {
     let Some(mut connection) = open(socket) else { return false };
-    connection.send(b"version\r\n").is_ok()
-        && connection.line().is_ok_and(|line| line.starts_with(b"VERSION"))
+    connection.send(VERSION).is_ok() && connection.line().is_ok_and(|line| line.starts_with(reply::VERSION))
 }

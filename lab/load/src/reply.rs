@@ -1,17 +1,17 @@
 //! Reading replies and judging them: every value's key, length and flags, and a sample of the contents.
 //!
-//! Sans-io: bytes go in, what they meant goes into a [`Counters`]. The parser is written apart from the server's
-//! (base/protocol) on purpose: a generator that shared its mistakes could not find them.
+//! Sans-io: bytes go in, what they meant goes into a [`Counters`]. The client's codec, which shares nothing but words
+//! with the writers of a server, says where replies begin and end; what they may be is judged here.
 
 mod binary;
 
+use guira_protocol::client::{self, Failure, Read, Reply, Value, failure};
+use guira_protocol::word::reply;
 use guira_workload::ValuePool;
-use memchr::memchr;
 
 use crate::counters::Counters;
 use crate::protocol::{Command, Protocol};
-use crate::reply_error::LINE_LEN_MAX;
-use crate::request::{Outbox, append_decimal};
+use crate::request::Outbox;
 use crate::source::Subject;
 
 pub use crate::reply_error::ReplyError;
@@ -45,16 +45,6 @@ pub struct Judge {
     /// ` FLAGS LEN\r\n` for the length seen last, so that equal lengths are not spelled again.
     tail: Vec<u8>,
     tail_len: Option<u32>,
-}
-
-/// One parsed `VALUE` line.
-#[derive(Debug, Clone, Copy)]
-struct Header<'a> {
-    key: &'a [u8],
-    flags: u32,
-    value_len: usize,
-    /// Length of the line with its end.
-    line_len: usize,
 }
 
 impl Judge {
@@ -117,22 +107,19 @@ impl Judge {
         {
             return Ok(Step::Value(len));
         }
-        if rest.starts_with(b"END\r\n") {
-            close_missed(outbox, counters);
-            return Ok(Step::Finished(5));
+        match client::read(rest, u32::MAX) {
+            Read::Unfinished(_) => Ok(Step::NeedMore),
+            Read::Reply(Reply::End, length) => {
+                close_missed(outbox, counters);
+                Ok(Step::Finished(length))
+            }
+            Read::Reply(Reply::Value(value), length) => {
+                self.judge_value(&value, outbox, counters);
+                Ok(Step::Value(length))
+            }
+            Read::Reply(reply, length) => refused_get(reply.line(), length, outbox, counters),
+            Read::TooLong { .. } | Read::Broken => Err(ReplyError::Malformed(excerpt(rest))),
         }
-        let Some(line) = line_of(rest)? else { return Ok(Step::NeedMore) };
-        let Some(header) = parse_header(line) else { return refused_get(line, outbox, counters) };
-        let total = header.line_len + header.value_len + 2;
-        if rest.len() < total {
-            return Ok(Step::NeedMore);
-        }
-        let value = &rest[header.line_len..total - 2];
-        if &rest[total - 2..total] != b"\r\n" {
-            return Err(ReplyError::ValueEnd(excerpt(header.key)));
-        }
-        self.judge_value(header, value, outbox, counters);
-        Ok(Step::Value(total))
     }
 
     /// The common case in one comparison: the value of the oldest open key with the length it was set with.
@@ -147,7 +134,7 @@ impl Judge {
         let line_len = after_key + self.tail.len();
         let total = line_len + value_len as usize + 2;
         let head = rest.get(..total)?;
-        if !head.starts_with(b"VALUE ")
+        if !head.starts_with(reply::spaced::VALUE)
             || !head.ends_with(b"\r\n")
             || head[after_key..line_len] != self.tail[..]
         {
@@ -169,10 +156,10 @@ impl Judge {
 
     fn spell_tail(&mut self, value_len: u32) {
         self.tail.clear();
-        self.tail.push(b' ');
-        append_decimal(self.flags, &mut self.tail);
-        self.tail.push(b' ');
-        append_decimal(value_len, &mut self.tail);
+        for number in [self.flags, value_len] {
+            self.tail.push(b' ');
+            self.tail.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+        }
         self.tail.extend_from_slice(b"\r\n");
         self.tail_len = Some(value_len);
     }
@@ -200,13 +187,7 @@ impl Judge {
     }
 
     /// Judges a value that is not simply the next expected one: keys before it were missed, or it is wrong.
-    fn judge_value(
-        &mut self,
-        header: Header<'_>,
-        value: &[u8],
-        outbox: &mut Outbox,
-        counters: &mut Counters,
-    ) {
+    fn judge_value(&mut self, value: &Value<'_>, outbox: &mut Outbox, counters: &mut Counters) {
         let is_open = outbox.front().is_some_and(|front| front.keys_left > 0);
         if self.check == Check::Framing && is_open {
             counters.counts.gets += 1;
@@ -214,15 +195,15 @@ impl Judge {
             outbox.key_found();
             return;
         }
-        if !skip_to_key(header.key, outbox, counters) {
+        if !skip_to_key(value.key, outbox, counters) {
             counters
-                .wrong(|| format!("received a value for {:?}, which was not requested", excerpt(header.key)));
+                .wrong(|| format!("received a value for {:?}, which was not requested", excerpt(value.key)));
             return;
         }
         let Some((awaited, _)) = outbox.front_key() else { return };
         counters.counts.gets += 1;
         counters.counts.hits += 1;
-        self.judge_item(awaited.subject, header.key, header.flags, value, counters);
+        self.judge_item(awaited.subject, value.key, value.flags, value.value, counters);
         outbox.key_found();
     }
 
@@ -296,31 +277,40 @@ fn close_missed(outbox: &mut Outbox, counters: &mut Counters) {
     }
 }
 
-fn refused_get(line: &[u8], outbox: &mut Outbox, counters: &mut Counters) -> Result<Step, ReplyError> {
-    if !line.starts_with(b"SERVER_ERROR") {
+fn refused_get(
+    line: &[u8],
+    length: usize,
+    outbox: &mut Outbox,
+    counters: &mut Counters,
+) -> Result<Step, ReplyError> {
+    let Some(Failure::Server(_)) = failure(line) else {
         return Err(ReplyError::Unexpected { line: excerpt(line), command: Command::Get });
-    }
+    };
     counters.refused(|| excerpt(line));
     close_missed(outbox, counters);
-    Ok(Step::Finished(line.len()))
+    Ok(Step::Finished(length))
 }
 
 fn read_line_reply(command: Command, rest: &[u8], counters: &mut Counters) -> Result<Step, ReplyError> {
-    if command != Command::Delete && rest.starts_with(b"STORED\r\n") {
-        return Ok(Step::Finished(8));
+    // Most replies, without a search for their end.
+    if command != Command::Delete
+        && let Some(b"\r\n") = rest.strip_prefix(reply::STORED).and_then(|end| end.get(..2))
+    {
+        return Ok(Step::Finished(reply::STORED.len() + 2));
     }
-    let Some(line) = line_of(rest)? else { return Ok(Step::NeedMore) };
-    let is_answer = match command {
-        Command::Delete => matches!(line, b"DELETED\r\n" | b"NOT_FOUND\r\n"),
-        Command::Get | Command::Set | Command::Fill => false,
+    let (line, length) = match client::read(rest, u32::MAX) {
+        Read::Unfinished(_) => return Ok(Step::NeedMore),
+        Read::Reply(reply, length) => (reply.line(), length),
+        Read::TooLong { .. } | Read::Broken => return Err(ReplyError::Malformed(excerpt(rest))),
     };
+    let is_answer = command == Command::Delete && matches!(line, reply::DELETED | reply::NOT_FOUND);
     if !is_answer {
-        if !line.starts_with(b"SERVER_ERROR") && line != b"NOT_STORED\r\n" {
+        if !matches!(failure(line), Some(Failure::Server(_))) && line != reply::NOT_STORED {
             return Err(ReplyError::Unexpected { line: excerpt(line), command });
         }
         counters.refused(|| excerpt(line));
     }
-    Ok(Step::Finished(line.len()))
+    Ok(Step::Finished(length))
 }
 
 #[inline]
@@ -348,41 +338,6 @@ pub(crate) fn note_answer(command: Command, latency_ns: u64, counters: &mut Coun
             counters.set_ns.saturating_record(latency_ns);
         }
     }
-}
-
-/// The first line with its end, or none when it has not ended yet.
-fn line_of(input: &[u8]) -> Result<Option<&[u8]>, ReplyError> {
-    match memchr(b'\n', &input[..input.len().min(LINE_LEN_MAX)]) {
-        Some(end) => Ok(Some(&input[..=end])),
-        None if input.len() >= LINE_LEN_MAX => Err(ReplyError::LineTooLong(excerpt(input))),
-        None => Ok(None),
-    }
-}
-
-/// Reads `VALUE <key> <flags> <bytes>[ <cas>]\r\n`.
-fn parse_header(line: &[u8]) -> Option<Header<'_>> {
-    let fields = line.strip_prefix(b"VALUE ")?.strip_suffix(b"\r\n")?;
-    let key_len = memchr(b' ', fields)?;
-    let (key, rest) = (&fields[..key_len], &fields[key_len + 1..]);
-    let flags_len = memchr(b' ', rest)?;
-    let (flags, rest) = (&rest[..flags_len], &rest[flags_len + 1..]);
-    let value_len = &rest[..memchr(b' ', rest).unwrap_or(rest.len())];
-    Some(Header {
-        key,
-        flags: parse_decimal(flags)?,
-        value_len: parse_decimal(value_len)? as usize,
-        line_len: line.len(),
-    })
-}
-
-fn parse_decimal(digits: &[u8]) -> Option<u32> {
-    if digits.is_empty() {
-        return None;
-    }
-    digits.iter().try_fold(0_u32, |number, &digit| {
-        let digit = digit.checked_sub(b'0').filter(|&digit| digit <= 9)?;
-        number.checked_mul(10)?.checked_add(u32::from(digit))
-    })
 }
 
 /// The beginning of some bytes, for a message.

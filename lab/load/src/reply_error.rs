@@ -2,9 +2,6 @@
 
 use crate::protocol::Command;
 
-/// The longest line that a reply can have: `VALUE`, a key of 250 bytes, three numbers, or an error message.
-pub(crate) const LINE_LEN_MAX: usize = 2048;
-
 /// Why reading cannot go on: the rest cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReplyError {
@@ -19,12 +16,10 @@ pub enum ReplyError {
         /// What had been asked.
         command: Command,
     },
-    /// A line that does not end.
-    #[error("a line of more than {LINE_LEN_MAX} bytes: {0:?}…")]
-    LineTooLong(String),
-    /// A value that is not followed by a line end.
-    #[error("the value of {0:?} is not followed by a line end")]
-    ValueEnd(String),
+    /// Bytes that are no reply of the text protocol: a line that does not end, or a value that does not end where it
+    /// should.
+    #[error("{0:?} is not a reply")]
+    Malformed(String),
     /// A datagram that is no part of a reply.
     #[error("a datagram for request {id} {problem}")]
     Datagram {

@@ -4,6 +4,9 @@ pub(crate) mod binary;
 
 use std::collections::VecDeque;
 
+use guira_protocol::client;
+use guira_protocol::word::verb;
+use guira_protocol::{GetForm, Unique, Verb};
 use guira_workload::{Operation, ValuePool};
 
 use crate::error::LoadError;
@@ -224,14 +227,16 @@ impl Outbox {
             self.push_get_packets(source, keys);
             return;
         }
-        self.bytes.extend_from_slice(b"get");
-        for _ in 0..keys {
-            self.bytes.push(b' ');
+        client::begin_get(GetForm::Plain(Unique::Omitted), &mut self.bytes);
+        for index in 0..keys {
+            if index > 0 {
+                self.bytes.push(b' ');
+            }
             let at = self.bytes.len();
             let subject = source.append_key(&mut self.bytes);
             self.keys.push_back(AwaitedKey { subject, at, len: self.bytes.len() - at });
         }
-        self.bytes.extend_from_slice(b"\r\n");
+        client::end_line(&mut self.bytes);
     }
 
     fn push_delete<S: Source>(&mut self, source: &mut S) {
@@ -239,16 +244,16 @@ impl Outbox {
             self.push_delete_packet(source);
             return;
         }
-        self.bytes.extend_from_slice(b"delete ");
+        self.bytes.extend_from_slice(verb::spaced::DELETE);
         source.append_key(&mut self.bytes);
-        self.bytes.extend_from_slice(b"\r\n");
+        client::end_line(&mut self.bytes);
     }
 
     /// Appends what stands before the key of a set; returns where the request begins.
     fn begin_set(&mut self) -> usize {
         let at = self.bytes.len();
         match self.protocol {
-            Protocol::Text => self.bytes.extend_from_slice(b"set "),
+            Protocol::Text => client::begin_store(Verb::Set, &mut self.bytes),
             Protocol::Binary => self.bytes.resize(at + binary::BEFORE_SET_KEY, 0),
         }
         at
@@ -270,15 +275,8 @@ impl Outbox {
             self.finish_set_packet(at, subject, value, style);
             return Ok(());
         }
-        self.bytes.push(b' ');
-        append_decimal(style.flags, &mut self.bytes);
-        self.bytes.push(b' ');
-        append_decimal(subject.exptime, &mut self.bytes);
-        self.bytes.push(b' ');
-        append_decimal(subject.value_len, &mut self.bytes);
-        self.bytes.extend_from_slice(b"\r\n");
-        self.bytes.extend_from_slice(value);
-        self.bytes.extend_from_slice(b"\r\n");
+        let item = client::Item { flags: style.flags, exptime: subject.exptime.into(), value };
+        client::end_store(Verb::Set, item, &mut self.bytes);
         Ok(())
     }
 
@@ -299,26 +297,11 @@ impl Outbox {
     }
 }
 
-/// Appends `number` in decimal.
-pub fn append_decimal(mut number: u32, out: &mut Vec<u8>) {
-    let mut digits = [0_u8; 10];
-    let mut first = digits.len();
-    loop {
-        first -= 1;
-        digits[first] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[first..]);
-}
-
 #[cfg(test)]
 mod tests {
     use guira_workload::{Operation, ValuePool};
 
-    use super::{Command, ItemStyle, Outbox, Protocol, append_decimal};
+    use super::{Command, ItemStyle, Outbox, Protocol};
     use crate::source::{Source, Subject};
     use guira_workload::OnMiss;
 
@@ -411,14 +394,5 @@ mod tests {
         assert!(outbox.unsent().starts_with(b"set k1 7 9 3\r\n"));
         assert_eq!(outbox.front().unwrap().command, Command::Fill);
         assert!(!outbox.has_fills());
-    }
-
-    #[test]
-    fn decimals() {
-        for number in [0, 7, 10, 4_294_967_295] {
-            let mut out = Vec::new();
-            append_decimal(number, &mut out);
-            assert_eq!(out, number.to_string().as_bytes());
-        }
     }
 }

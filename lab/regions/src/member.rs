@@ -10,6 +10,7 @@ use std::time::Duration;
 use guira_client::text::{Connection, Endpoint, Target, TextError};
 use guira_harness::deadline::Deadline;
 use guira_harness::server::{ServerProcess, Signal, Spec};
+use guira_protocol::client::Reply;
 
 use crate::http;
 
@@ -154,12 +155,10 @@ impl Member {
     pub fn value(&self, key: &str) -> Result<Option<Vec<u8>>, TextError> {
         let mut connection = self.open()?;
         connection.send(format!("get {key}\r\n").as_bytes())?;
-        let line = String::from_utf8_lossy(connection.line()?).into_owned();
-        if !line.starts_with("VALUE ") {
-            return Ok(None);
-        }
-        let length = line.rsplit(' ').next().and_then(|length| length.parse().ok());
-        connection.block(length.unwrap_or(0)).map(Some)
+        Ok(match connection.reply()? {
+            Reply::Value(value) => Some(value.value.to_vec()),
+            _ => None,
+        })
     }
 
     /// The answer to a request of one line, which has one line too.

@@ -1,8 +1,9 @@
 //! A client that speaks one of the protocols over one connection, and opens another when that breaks.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Read as _, Write};
 use std::time::Duration;
 
+use guira_protocol::client::{PacketReply, Read, ReadPacket, Reply, read, read_packet};
 use guira_sync::clock::Stopwatch;
 use guira_workload::Rng;
 
@@ -14,6 +15,9 @@ use crate::speech::{Answer, Request, SeenAll, Speech};
 const LINE_MAX: usize = 4096;
 
 const READ: usize = 64 << 10;
+
+/// The longest value that a server may have, and the longest body of a packet.
+const VALUE_MAX: u32 = 2 << 20;
 
 /// How long to wait before another attempt to connect.
 const BACKOFF: Duration = Duration::from_millis(50);
@@ -77,19 +81,52 @@ impl Wire {
         }
     }
 
-    /// The next `count` bytes.
-    pub(crate) fn bytes(&mut self, length: usize) -> io::Result<Vec<u8>> {
-        while self.inbox.len() - self.at < length {
-            self.fill()?;
+    /// The next reply of the text protocols; what has come in words, if it is none.
+    pub(crate) fn reply(&mut self) -> io::Result<Result<Reply<'_>, String>> {
+        loop {
+            match read(&self.inbox[self.at..], VALUE_MAX) {
+                Read::Unfinished(_) => self.fill()?,
+                Read::Reply(_, length) => {
+                    let at = self.at;
+                    self.at += length;
+                    break Ok(match read(&self.inbox[at..], VALUE_MAX) {
+                        Read::Reply(reply, _) => Ok(reply),
+                        _ => Err(shown(&self.inbox[at..])),
+                    });
+                }
+                Read::TooLong { .. } | Read::Broken => break Ok(Err(shown(&self.inbox[self.at..]))),
+            }
         }
-        let bytes = self.inbox[self.at..self.at + length].to_vec();
-        self.at += length;
-        Ok(bytes)
+    }
+
+    /// The next reply of the binary protocol, as [`Wire::reply`].
+    pub(crate) fn packet(&mut self) -> io::Result<Result<PacketReply<'_>, String>> {
+        loop {
+            match read_packet(&self.inbox[self.at..], VALUE_MAX) {
+                ReadPacket::Unfinished(_) => self.fill()?,
+                ReadPacket::Reply(_, length) => {
+                    let at = self.at;
+                    self.at += length;
+                    break Ok(match read_packet(&self.inbox[at..], VALUE_MAX) {
+                        ReadPacket::Reply(reply, _) => Ok(reply),
+                        _ => Err(shown(&self.inbox[at..])),
+                    });
+                }
+                ReadPacket::Broken(problem) => {
+                    break Ok(Err(format!("a packet {problem}: {}", shown(&self.inbox[self.at..]))));
+                }
+            }
+        }
     }
 
     pub(crate) fn link(&mut self) -> &mut Link {
         &mut self.link
     }
+}
+
+/// The beginning of what is no reply.
+fn shown(bytes: &[u8]) -> String {
+    bytes[..bytes.len().min(100)].escape_ascii().to_string()
 }
 
 /// Whether an error means that the server has not answered for too long, and not that the connection is gone.

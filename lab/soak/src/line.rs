@@ -1,36 +1,34 @@
 //! A connection of the text protocol that waits for every reply.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::io;
+use std::net::SocketAddr;
 
-/// How long a reply may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+use guira_harness::socket::{Address, Socket};
+use guira_protocol::client::Reply;
 
-pub(crate) struct Line(BufReader<TcpStream>);
+use crate::client::Wire;
+use crate::link::{Link, PATIENCE};
+
+pub(crate) struct Line(Wire);
 
 impl Line {
     pub(crate) fn open(address: SocketAddr) -> io::Result<Self> {
-        let stream = TcpStream::connect(address)?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        Ok(Line(BufReader::new(stream)))
+        let socket = Socket::connect(&Address::Tcp(address))?;
+        socket.set_timeouts(PATIENCE)?;
+        Ok(Line(Wire::new(Link::Plain(socket))))
     }
 
     pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.0.get_mut().write_all(bytes)
+        self.0.send(bytes)
     }
 
     pub(crate) fn line(&mut self) -> io::Result<String> {
-        let mut line = String::new();
-        match self.0.read_line(&mut line)? {
-            0 => Err(io::ErrorKind::UnexpectedEof.into()),
-            _ => Ok(line.trim_end().to_owned()),
-        }
+        self.0.line()
     }
 
-    pub(crate) fn read_exact(&mut self, bytes: &mut [u8]) -> io::Result<()> {
-        self.0.read_exact(bytes)
+    /// The next reply about an item.
+    pub(crate) fn reply(&mut self) -> io::Result<Reply<'_>> {
+        self.0.reply()?.map_err(io::Error::other)
     }
 
     pub(crate) fn ask(&mut self, request: &str) -> io::Result<String> {

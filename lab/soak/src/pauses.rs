@@ -12,6 +12,8 @@ use std::time::Duration;
 
 use guira_harness::scratch::Scratch;
 use guira_harness::server::ServerProcess;
+use guira_protocol::client::{self, Reply};
+use guira_protocol::{GetForm, Unique};
 use guira_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use guira_sync::clock::Stopwatch;
 use guira_workload::Rng;
@@ -82,17 +84,23 @@ impl Seen {
 
 impl Line {
     fn get(&mut self, key: u64) -> io::Result<Option<Vec<u8>>> {
-        let line = self.ask(&format!("get key{key}\r\n"))?;
-        if line == "END" {
-            return Ok(None);
+        let name = format!("key{key}");
+        let mut request = Vec::new();
+        client::get(GetForm::Plain(Unique::Omitted), [name.as_bytes()], &mut request);
+        self.send(&request)?;
+        let value = match self.reply()? {
+            Reply::End => return Ok(None),
+            Reply::Value(value)
+                if (value.key, value.flags, value.value.len()) == (name.as_bytes(), 0, VALUE) =>
+            {
+                value.value.to_vec()
+            }
+            other => return Err(io::Error::other(other.line().escape_ascii().to_string())),
+        };
+        match self.reply()? {
+            Reply::End => Ok(Some(value)),
+            other => Err(io::Error::other(other.line().escape_ascii().to_string())),
         }
-        if line != format!("VALUE key{key} 0 {VALUE}") {
-            return Err(io::Error::other(line));
-        }
-        let mut value = vec![0; VALUE + "\r\nEND\r\n".len()];
-        self.read_exact(&mut value)?;
-        value.truncate(VALUE);
-        Ok(Some(value))
     }
 }
 

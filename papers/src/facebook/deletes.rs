@@ -3,6 +3,8 @@
 use guira_client::text::{Connection, Target, TextError};
 use guira_harness::deadline::Deadline;
 use guira_harness::scratch::Scratch;
+use guira_protocol::client::Reply;
+use guira_protocol::word::reply;
 use guira_regions::database::MariaDb;
 use guira_regions::{Cluster, Member, Region, Settings, prepare};
 use guira_workload::rng::Rng;
@@ -80,7 +82,7 @@ impl Web {
         let mut sets = String::new();
         let mut missing = 0;
         for key in keys {
-            if self.cache.line()? == b"EN" {
+            if self.cache.reply()? == Reply::Line(reply::META_MISS) {
                 sets += &format!("set {key} 0 0 100\r\n{}\r\n", "x".repeat(100));
                 missing += 1;
             }

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use guira_client::text::{Connection, Endpoint, Target};
 use guira_harness::stats::{number, stats};
+use guira_protocol::client::Reply;
+use guira_protocol::word::reply;
 use guira_sync::clock::Stopwatch;
 use guira_workload::{Rng, Zipf};
 
@@ -39,10 +41,9 @@ struct Found {
 
 fn read(connection: &mut Connection, key: &str) -> Result<bool, Failure> {
     connection.send(format!("get {key}\r\n").as_bytes()).map_err(failed)?;
-    let found = connection.line().map_err(failed)?.starts_with(b"VALUE");
+    let found = matches!(connection.reply().map_err(failed)?, Reply::Value(_));
     if found {
-        connection.block(VALUE).map_err(failed)?;
-        connection.line().map_err(failed)?;
+        connection.reply().map_err(failed)?;
     }
     Ok(found)
 }
@@ -50,9 +51,9 @@ fn read(connection: &mut Connection, key: &str) -> Result<bool, Failure> {
 fn store(connection: &mut Connection, key: &str, expiry: u32) -> Result<(), Failure> {
     let value = "v".repeat(VALUE);
     connection.send(format!("set {key} 0 {expiry} {VALUE}\r\n{value}\r\n").as_bytes()).map_err(failed)?;
-    match connection.line().map_err(failed)? {
-        line if *line == *b"STORED" => Ok(()),
-        line => Err(failed(format!("not stored: {}", line.escape_ascii()))),
+    match connection.reply().map_err(failed)? {
+        Reply::Line(reply::STORED) => Ok(()),
+        other => Err(failed(format!("not stored: {}", other.line().escape_ascii()))),
     }
 }
 
@@ -66,8 +67,8 @@ fn share(node: &Node, connection: &mut Connection) -> Result<f64, Failure> {
     let mut others = 0u64;
     loop {
         match connection.line().map_err(failed)? {
-            b"EN" => return Ok(1.0 - others as f64 / all.max(1) as f64),
-            b"OK" => {}
+            reply::META_MISS => return Ok(1.0 - others as f64 / all.max(1) as f64),
+            reply::OK => {}
             line if line.starts_with(b"mg ") => others += u64::from(line.starts_with(b"mg key:")),
             line => return Err(failed(format!("items are not listed: {}", line.escape_ascii()))),
         }

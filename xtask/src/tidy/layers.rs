@@ -110,7 +110,10 @@ pub(crate) const TABLE: &[(&str, MayUse)] = &[
     ("guira-probe", Only(&["guira-client", "guira-protocol", "guira-sync"])),
     ("guira-top", Only(&["guira-client", "guira-transport", "guira-sync"])),
     ("guira-names", Only(&["guira-disk", "guira-sync"])),
-    ("guira-control", Only(&["guira-client", "guira-transport", "guira-disk", "guira-sync"])),
+    (
+        "guira-control",
+        Only(&["guira-client", "guira-protocol", "guira-transport", "guira-disk", "guira-sync"]),
+    ),
     (
         "guira-following",
         Only(&[
@@ -147,6 +150,7 @@ pub(crate) const TABLE: &[(&str, MayUse)] = &[
         Only(&[
             "guira-databases",
             "guira-client",
+            "guira-protocol",
             "guira-serving",
             "guira-web",
             "guira-transport",

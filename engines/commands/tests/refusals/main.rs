@@ -17,6 +17,7 @@ mod between;
 mod items;
 mod judging;
 mod numbers;
+mod readback;
 mod requests;
 
 use asking::{Client, Delivery};

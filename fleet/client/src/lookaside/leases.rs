@@ -1,8 +1,8 @@
 //! Leases of a server: by its own commands, or by memcached's meta commands.
 
-use std::fmt::Write;
-
-use guira_protocol::number_from;
+use guira_protocol::client::{self, Failure, MetaReply, Reply, failure};
+use guira_protocol::word::reply;
+use guira_protocol::{GetForm, MetaVerb, Verb};
 
 use super::links::{CacheError, Link};
 use super::value::Item;
@@ -14,7 +14,7 @@ pub(super) const BATCH: usize = 64;
 const LINE_MAX: usize = 1000;
 
 /// The key by which a server is asked whether it knows lease-get.
-const PROBE: &str = "guira-client-asks";
+const PROBE: &[u8] = b"guira-client-asks";
 
 /// The longest value that is sent, in bytes: servers have none that are longer. A number that is too large for theirs would be refused as a
 /// bad line, and the value behind it taken for commands.
@@ -88,19 +88,27 @@ pub(super) fn of_link(link: &mut Link) -> Result<Leases, CacheError> {
     if let Some(leases) = link.leases {
         return Ok(leases);
     }
-    link.connection.ask(format!("lease-get {PROBE}\r\nmg {PROBE} N{INTERVAL_S}\r\nmn\r\n").as_bytes())?;
-    let said = link.connection.line()?.to_vec();
-    let told = length_of(&said, b"VALUE ", 3).or_else(|| length_of(&said, b"LVALUE ", 4));
-    let is_native = told.is_some() && !said.starts_with(b"LVALUE guira-client-asks 0 ");
-    if let Some(length) = told {
-        link.connection.block(length)?;
-        if link.connection.line()? != b"END" {
-            return Err(CacheError::unexpected(&said));
+    let mut request = Vec::new();
+    client::get(GetForm::Lease, [PROBE], &mut request);
+    client::meta(MetaVerb::Get, PROBE, &mut request).number(b'N', INTERVAL_S).end();
+    request.extend_from_slice(client::META_NOOP);
+    link.connection.ask(&request)?;
+    let told = match link.connection.reply()? {
+        Reply::Value(value) => Some(value),
+        Reply::Lease(value) => Some(value),
+        _ => None,
+    };
+    let is_native = told.is_some_and(|value| value.number != Some(0));
+    if told.is_some() {
+        let end = link.connection.reply()?;
+        if end != Reply::End {
+            return Err(CacheError::unexpected(&end));
         }
     }
-    let meta = link.connection.line()?.to_vec();
-    let is_known = ["HD", "EN", "SERVER_ERROR"].iter().any(|begin| meta.starts_with(begin.as_bytes()));
-    let knows_meta = link.connection.line()? == b"MN" && is_known;
+    let meta = link.connection.reply()?.line().to_vec();
+    let is_known =
+        [reply::META_DONE, reply::META_MISS].contains(&MetaReply::of(&meta).code) || is_failure(&meta);
+    let knows_meta = link.connection.reply()? == Reply::Line(reply::META_NOOP) && is_known;
     let leases = match (is_native, knows_meta) {
         (true, _) => Leases::Native,
         (false, true) => Leases::Meta,
@@ -110,14 +118,9 @@ pub(super) fn of_link(link: &mut Link) -> Result<Leases, CacheError> {
     Ok(leases)
 }
 
-/// The last of so many words behind the beginning of a line.
-fn length_of(line: &[u8], begin: &[u8], words: usize) -> Option<usize> {
-    let words_of: Vec<&[u8]> = line.strip_prefix(begin)?.split(|byte| *byte == b' ').collect();
-    words_of.last().filter(|_| words_of.len() == words).and_then(|word| number(word))
-}
-
-fn number<T: TryFrom<u64>>(word: &[u8]) -> Option<T> {
-    number_from(word).and_then(|number| T::try_from(number).ok())
+/// Whether a server could not do something now.
+fn is_failure(line: &[u8]) -> bool {
+    matches!(failure(line), Some(Failure::Server(_)))
 }
 
 /// Asks for keys. What has come before an error is in `got` too.
@@ -133,7 +136,7 @@ pub(super) fn get(link: &mut Link, keys: &[&str], got: &mut Vec<Got>) -> Result<
 }
 
 fn get_native(link: &mut Link, mut keys: &[&str], got: &mut Vec<Got>) -> Result<(), CacheError> {
-    let (mut request, mut lines) = (String::new(), Vec::new());
+    let (mut request, mut lines) = (Vec::new(), Vec::new());
     while !keys.is_empty() {
         let mut length = 0;
         let fits = |key: &&&str| {
@@ -141,12 +144,11 @@ fn get_native(link: &mut Link, mut keys: &[&str], got: &mut Vec<Got>) -> Result<
             length <= LINE_MAX
         };
         let (line, rest) = keys.split_at(keys.iter().take_while(fits).count());
-        // Writing to a String does not fail.
-        let _ = write!(request, "lease-get {}\r\n", line.join(" "));
+        client::get(GetForm::Lease, line.iter().map(|key| key.as_bytes()), &mut request);
         lines.push(line);
         keys = rest;
     }
-    link.connection.ask(request.as_bytes())?;
+    link.connection.ask(&request)?;
     for line in lines {
         hear_native(link, line, got)?;
     }
@@ -158,31 +160,22 @@ fn hear_native(link: &mut Link, keys: &[&str], got: &mut Vec<Got>) -> Result<(),
     let first = got.len();
     let complete = first + keys.len();
     loop {
-        let line = link.connection.line()?;
-        if line == b"END" || line.starts_with(b"SERVER_ERROR") {
-            // Keys without an answer are those of servers that a router does not reach.
-            got.resize(complete, Got::Nothing);
-            return Ok(());
-        }
-        let unexpected = CacheError::unexpected(line);
-        let words: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
-        let (key, token, flags, length) = match words[..] {
-            [b"VALUE", key, flags, length] => (key, None, flags, length),
-            [b"LVALUE", key, token, flags, length] => (key, Some(token), flags, length),
-            _ => return Err(unexpected),
+        let (value, token) = match link.connection.reply()? {
+            Reply::Value(value) if value.number.is_none() => (value, None),
+            Reply::Lease(value) => (value, value.number),
+            other if other == Reply::End || is_failure(other.line()) => {
+                // Keys without an answer are those of servers that a router does not reach.
+                got.resize(complete, Got::Nothing);
+                return Ok(());
+            }
+            other => return Err(CacheError::unexpected(&other)),
         };
-        let place = keys[got.len() - first..].iter().position(|asked| asked.as_bytes() == key);
-        let token = token.map(number::<u64>);
-        let (Some(skipped), Some(flags), Some(length)) = (place, number(flags), number(length)) else {
-            return Err(unexpected);
-        };
-        if token == Some(None) {
-            return Err(unexpected);
-        }
+        let place = keys[got.len() - first..].iter().position(|asked| asked.as_bytes() == value.key);
+        let skipped = place.ok_or_else(|| CacheError::unexpected(&Reply::Value(value)))?;
         got.resize(got.len() + skipped, Got::Nothing);
-        let item = Item { flags, data: link.connection.block(length)? };
+        let item = Item { flags: value.flags, data: value.value.to_vec() };
         let stale = |item: Item| (!item.data.is_empty() || item.flags != 0).then_some(item);
-        got.push(match token.flatten() {
+        got.push(match token {
             None => Got::Item(item),
             // What a router says that does not reach the server.
             Some(0) => Got::Nothing,
@@ -196,8 +189,12 @@ fn hear_native(link: &mut Link, keys: &[&str], got: &mut Vec<Got>) -> Result<(),
 const INTERVAL_S: u32 = 10;
 
 fn get_by_meta(link: &mut Link, keys: &[&str], got: &mut Vec<Got>) -> Result<(), CacheError> {
-    let request: String = keys.iter().map(|key| format!("mg {key} v f c N{INTERVAL_S}\r\n")).collect();
-    link.connection.ask(request.as_bytes())?;
+    let mut request = Vec::new();
+    for key in keys {
+        let line = client::meta(MetaVerb::Get, key.as_bytes(), &mut request);
+        line.flags(b"v f c").number(b'N', INTERVAL_S).end();
+    }
+    link.connection.ask(&request)?;
     for _ in keys {
         got.push(hear_meta(link)?);
     }
@@ -205,28 +202,18 @@ fn get_by_meta(link: &mut Link, keys: &[&str], got: &mut Vec<Got>) -> Result<(),
 }
 
 fn hear_meta(link: &mut Link) -> Result<Got, CacheError> {
-    let line = link.connection.line()?;
-    if line == b"EN" || line.starts_with(b"SERVER_ERROR") {
-        return Ok(Got::Nothing);
-    }
-    let unexpected = CacheError::unexpected(line);
-    let mut words = line.split(|byte| *byte == b' ');
-    let (Some(b"VA"), Some(length)) = (words.next(), words.next().and_then(number)) else {
-        return Err(unexpected);
+    let reply = link.connection.reply()?;
+    let (line, value) = match reply {
+        Reply::MetaValue { line, value } => (MetaReply::of(line), value),
+        Reply::Line(line) if line == reply::META_MISS || is_failure(line) => return Ok(Got::Nothing),
+        other => return Err(CacheError::unexpected(&other)),
     };
-    let (mut flags, mut unique, mut wins, mut is_taken, mut is_stale) = (None, None, false, false, false);
-    for word in words {
-        match word {
-            b"W" => wins = true,
-            b"Z" => is_taken = true,
-            b"X" => is_stale = true,
-            [b'f', digits @ ..] => flags = number(digits),
-            [b'c', digits @ ..] => unique = number(digits),
-            _ => {}
-        }
-    }
-    let (Some(flags), Some(number)) = (flags, unique) else { return Err(unexpected) };
-    let item = Item { flags, data: link.connection.block(length)? };
+    let flags = line.number(b'f').and_then(|flags| u32::try_from(flags).ok());
+    let (Some(flags), Some(number)) = (flags, line.number(b'c')) else {
+        return Err(CacheError::unexpected(&reply));
+    };
+    let (wins, is_taken, is_stale) = (line.has(b'W'), line.has(b'Z'), line.has(b'X'));
+    let item = Item { flags, data: value.to_vec() };
     let is_empty = item.data.is_empty() && item.flags == 0;
     let token = Token { leases: Leases::Meta, number };
     Ok(match (wins, is_taken, is_stale) {
@@ -248,26 +235,32 @@ pub(super) fn set(link: &mut Link, stores: &[Store<'_>]) -> Result<Vec<Stored>, 
     let (mut request, mut stored) = (Vec::new(), Vec::with_capacity(stores.len()));
     let is_sent = |store: &&Store<'_>| store.token.leases == leases && store.item.data.len() <= VALUE_MAX;
     for Store { key, token, item, seconds } in stores.iter().filter(is_sent) {
-        let (number, flags, length) = (token.number, item.flags, item.data.len());
-        let line = match leases {
-            Leases::Native => format!("lease-set {key} {number} {flags} {seconds} {length}\r\n"),
-            Leases::Meta => format!("ms {key} {length} F{flags} T{seconds} C{number}\r\n"),
-        };
-        request.extend_from_slice(line.as_bytes());
-        request.extend_from_slice(&item.data);
-        request.extend_from_slice(b"\r\n");
+        let (key, value, out) = (key.as_bytes(), &item.data[..], &mut request);
+        match leases {
+            Leases::Native => {
+                let exptime = i64::try_from(*seconds).unwrap_or(i64::MAX);
+                let item = client::Item { flags: item.flags, exptime, value };
+                client::store(Verb::Lease(token.number), key, item, out);
+            }
+            Leases::Meta => {
+                let line = client::meta_store(key, value.len(), out).number(b'F', item.flags);
+                line.number(b'T', *seconds).number(b'C', token.number).end_with(value);
+            }
+        }
     }
     if !request.is_empty() {
         link.connection.ask(&request)?;
     }
     for store in stores {
         stored.push(if is_sent(&store) {
-            let line = link.connection.line()?;
-            match line {
-                b"STORED" | b"HD" => Stored::Yes,
-                b"NOT_STORED" | b"STALE_STORED" | b"EX" | b"NF" | b"NS" => Stored::Refused,
-                _ if line.starts_with(b"SERVER_ERROR") => Stored::Failed,
-                _ => return Err(CacheError::unexpected(line)),
+            match link.connection.reply()? {
+                Reply::Line(reply::STORED | reply::META_DONE) => Stored::Yes,
+                Reply::Line(reply::NOT_STORED | reply::STALE_STORED) => Stored::Refused,
+                Reply::Line(reply::META_EXISTS | reply::META_NOT_FOUND | reply::META_NOT_STORED) => {
+                    Stored::Refused
+                }
+                Reply::Line(line) if is_failure(line) => Stored::Failed,
+                other => return Err(CacheError::unexpected(&other)),
             }
         } else if store.token.leases == leases {
             Stored::Failed
@@ -282,10 +275,12 @@ pub(super) fn set(link: &mut Link, stores: &[Store<'_>]) -> Result<Vec<Stored>, 
 /// itself: then this does nothing.
 pub(super) fn give_back(link: &mut Link, tokens: &[(&str, Token)]) -> Result<(), CacheError> {
     for batch in tokens.chunks(BATCH) {
-        let request: String =
-            batch.iter().map(|(key, token)| format!("md {key} C{}\r\n", token.number)).collect();
-        link.connection.ask(request.as_bytes())?;
-        batch.iter().try_for_each(|_| link.connection.line().map(|_| ()))?;
+        let mut request = Vec::new();
+        for (key, token) in batch {
+            client::meta(MetaVerb::Delete, key.as_bytes(), &mut request).number(b'C', token.number).end();
+        }
+        link.connection.ask(&request)?;
+        batch.iter().try_for_each(|_| link.connection.reply().map(|_| ()))?;
     }
     Ok(())
 }
@@ -294,10 +289,12 @@ pub(super) fn give_back(link: &mut Link, tokens: &[(&str, Token)]) -> Result<(),
 pub(super) fn delete(link: &mut Link, keys: &[&str]) -> Result<Vec<bool>, CacheError> {
     let mut deleted = Vec::with_capacity(keys.len());
     for batch in keys.chunks(BATCH) {
-        let request: String = batch.iter().map(|key| format!("delete {key}\r\n")).collect();
-        link.connection.ask(request.as_bytes())?;
+        let mut request = Vec::new();
+        batch.iter().for_each(|key| client::delete(key.as_bytes(), 0, &mut request));
+        link.connection.ask(&request)?;
         for _ in batch {
-            deleted.push(matches!(link.connection.line()?, b"DELETED" | b"NOT_FOUND"));
+            let reply = link.connection.reply()?;
+            deleted.push(matches!(reply, Reply::Line(reply::DELETED | reply::NOT_FOUND)));
         }
     }
     Ok(deleted)

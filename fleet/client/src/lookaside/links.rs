@@ -4,6 +4,7 @@ use guira_sync::lock::{Mutex, MutexGuard};
 use std::io;
 use std::time::Duration;
 
+use guira_protocol::client::Reply;
 use guira_sync::atomic::{AtomicU64, Ordering};
 use guira_sync::clock::Stopwatch;
 
@@ -38,8 +39,8 @@ pub enum CacheError {
 }
 
 impl CacheError {
-    pub(super) fn unexpected(line: &[u8]) -> Self {
-        Self::Unexpected(line.escape_ascii().to_string())
+    pub(super) fn unexpected(reply: &Reply<'_>) -> Self {
+        Self::Unexpected(reply.line().escape_ascii().to_string())
     }
 
     /// Whether it says that the other end was gone: as it is of a connection that a server closed while nobody used it.

@@ -13,7 +13,9 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use guira_protocol::number_from;
+use guira_protocol::MetaVerb;
+use guira_protocol::client::{self, Failure, MetaReply, Reply, failure};
+use guira_protocol::word::reply;
 
 use super::database::Database;
 use super::key;
@@ -101,7 +103,9 @@ impl Markers {
 
     fn set(&self, link: &mut Link, key: &str, id: &str, keys: &[&str]) -> Result<bool, CacheError> {
         let seconds = seconds(self.limit);
-        link.connection.ask(format!("ms {key} 1 T{seconds}\r\n1\r\n").as_bytes())?;
+        let mut request = Vec::new();
+        client::meta_store(key.as_bytes(), 1, &mut request).number(b'T', seconds).end_with(b"1");
+        link.connection.ask(&request)?;
         if !is_done(link)? {
             return Ok(false);
         }
@@ -136,25 +140,30 @@ impl Markers {
 
     fn look(&self, link: &mut Link, keys: &[&str], found: &mut Vec<Database>) -> Result<(), CacheError> {
         let names: Vec<String> = keys.iter().map(|key| list(key)).collect();
-        let request: String = names.iter().map(|name| format!("mg {name} v c\r\n")).collect();
-        link.connection.ask(request.as_bytes())?;
+        let mut request = Vec::new();
+        for name in &names {
+            client::meta(MetaVerb::Get, name.as_bytes(), &mut request).flags(b"v c").end();
+        }
+        link.connection.ask(&request)?;
         let lists = names.iter().map(|_| hear_list(link)).collect::<Result<Vec<_>, _>>()?;
         let mut arrived = HashMap::new();
         let ids = lists.iter().flatten().flat_map(List::ids).take(IDS_MAX);
         let ids: Vec<&str> = ids.filter(|id| arrived.insert(*id, false).is_none()).collect();
         for batch in ids.chunks(BATCH) {
-            let request: String = batch.iter().map(|id| format!("mg {}\r\n", marker(id))).collect();
-            link.connection.ask(request.as_bytes())?;
+            request.clear();
             for id in batch {
-                let line = link.connection.line()?;
-                match line {
-                    b"HD" => {}
-                    b"EN" => _ = arrived.insert(id, true),
-                    _ => return Err(CacheError::unexpected(line)),
+                client::meta(MetaVerb::Get, marker(id).as_bytes(), &mut request).end();
+            }
+            link.connection.ask(&request)?;
+            for id in batch {
+                match link.connection.reply()? {
+                    Reply::Line(reply::META_DONE) => {}
+                    Reply::Line(reply::META_MISS) => _ = arrived.insert(id, true),
+                    other => return Err(CacheError::unexpected(&other)),
                 }
             }
         }
-        let mut request = String::new();
+        request.clear();
         let mut writes = 0;
         for (name, list) in names.iter().zip(&lists) {
             let Some(list) = list else {
@@ -163,13 +172,13 @@ impl Markers {
             };
             found.push(Database::Master);
             if let Some((left, seconds)) = self.rest_of(list, &arrived) {
-                let (length, unique) = (left.len(), list.unique);
-                request += &format!("ms {name} {length} C{unique} T{seconds}\r\n{left}\r\n");
+                let line = client::meta_store(name.as_bytes(), left.len(), &mut request);
+                line.number(b'C', list.unique).number(b'T', seconds).end_with(left.as_bytes());
                 writes += 1;
             }
         }
         if writes > 0 {
-            link.connection.ask(request.as_bytes())?;
+            link.connection.ask(&request)?;
         }
         // If a list was changed meanwhile, somebody else takes out what has arrived.
         (0..writes).try_for_each(|_| is_done(link).map(|_| ()))?;
@@ -211,13 +220,18 @@ fn add(
     seconds: u64,
     mode: Mode,
 ) -> Result<Vec<String>, CacheError> {
-    let flags = match mode {
-        Mode::Append => format!("MA N{seconds}"),
-        Mode::Add => "ME".to_owned(),
-    };
-    let length = id.len() + 1;
-    let line = |list| format!("ms {list} {length} {flags} T{seconds}\r\n{id},\r\nmg {list} T{seconds}\r\n");
-    link.connection.ask(lists.iter().map(line).collect::<String>().as_bytes())?;
+    let (mut request, value) = (Vec::new(), format!("{id},"));
+    for list in lists {
+        let list = list.as_bytes();
+        let line = client::meta_store(list, value.len(), &mut request);
+        let line = match mode {
+            Mode::Append => line.flags(b"MA").number(b'N', seconds),
+            Mode::Add => line.flags(b"ME"),
+        };
+        line.number(b'T', seconds).end_with(value.as_bytes());
+        client::meta(MetaVerb::Get, list, &mut request).number(b'T', seconds).end();
+    }
+    link.connection.ask(&request)?;
     let mut left = Vec::new();
     for list in lists {
         let is_added = is_done(link)?;
@@ -232,11 +246,12 @@ fn add(
 /// Whether something was done as asked. An answer that does not say so or otherwise is an error: whoever does not know a command answers to
 /// its value as well, and that answer would be taken for the next one.
 fn is_done(link: &mut Link) -> Result<bool, CacheError> {
-    match link.connection.line()? {
-        b"HD" => Ok(true),
-        b"NS" | b"EN" | b"NF" | b"EX" => Ok(false),
-        line if line.starts_with(b"SERVER_ERROR") => Ok(false),
-        line => Err(CacheError::unexpected(line)),
+    match link.connection.reply()? {
+        Reply::Line(reply::META_DONE) => Ok(true),
+        Reply::Line(reply::META_NOT_STORED | reply::META_MISS) => Ok(false),
+        Reply::Line(reply::META_NOT_FOUND | reply::META_EXISTS) => Ok(false),
+        Reply::Line(line) if matches!(failure(line), Some(Failure::Server(_))) => Ok(false),
+        other => Err(CacheError::unexpected(&other)),
     }
 }
 
@@ -255,18 +270,14 @@ impl List {
 
 /// A list that was asked for, if it is there.
 fn hear_list(link: &mut Link) -> Result<Option<List>, CacheError> {
-    let line = link.connection.line()?;
-    if line == b"EN" {
-        return Ok(None);
-    }
-    let unexpected = CacheError::unexpected(line);
-    let mut words = line.split(|byte| *byte == b' ');
-    let begin = (words.next(), words.next().and_then(number_from));
-    let unique = words.find_map(|word| number_from(word.strip_prefix(b"c")?));
-    let ((Some(b"VA"), Some(length)), Some(unique)) = (begin, unique) else { return Err(unexpected) };
-    let length = usize::try_from(length).map_err(|_| unexpected)?;
-    let text = String::from_utf8_lossy(&link.connection.block(length)?).into_owned();
-    Ok(Some(List { text, unique }))
+    let reply = link.connection.reply()?;
+    let (line, value) = match reply {
+        Reply::MetaValue { line, value } => (MetaReply::of(line), value),
+        Reply::Line(reply::META_MISS) => return Ok(None),
+        other => return Err(CacheError::unexpected(&other)),
+    };
+    let unique = line.number(b'c').ok_or_else(|| CacheError::unexpected(&reply))?;
+    Ok(Some(List { text: String::from_utf8_lossy(value).into_owned(), unique }))
 }
 
 /// The key of a marker.

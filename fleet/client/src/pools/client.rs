@@ -13,6 +13,8 @@ use super::shared_window::SharedWindow;
 use super::work::{Places, WAITS_MAX, Work};
 use crate::key::KeyProblem;
 use crate::text::{Connection, Endpoint, StatsReply, Target, TextError};
+use guira_protocol::client::VERSION;
+use guira_protocol::word::reply;
 use guira_routing::Op;
 use guira_routing::config::Texts;
 use guira_sync::lock::{Condvar, Mutex, MutexGuard};
@@ -349,9 +351,9 @@ impl Client {
     #[must_use]
     pub fn versions(&self) -> Vec<(String, Result<String, Error>)> {
         self.each(|connection| {
-            connection.send(b"version\r\n")?;
+            connection.send(VERSION)?;
             let line = connection.line()?;
-            let version = line.strip_prefix(b"VERSION ").ok_or(ErrorKind::Broken)?;
+            let version = line.strip_prefix(reply::spaced::VERSION).ok_or(ErrorKind::Broken)?;
             Ok(version.escape_ascii().to_string())
         })
     }
@@ -403,7 +405,9 @@ impl From<TextError> for Error {
             TextError::Late => ErrorKind::Timeout.into(),
             TextError::Login(line) => ErrorKind::Refused(line).into(),
             TextError::Io(error) => of(ErrorKind::Broken).because(cause(&error)),
-            TextError::Closed | TextError::TooLong => of(ErrorKind::Broken).because(error.to_string()),
+            TextError::Closed | TextError::TooLong | TextError::Malformed(_) => {
+                of(ErrorKind::Broken).because(error.to_string())
+            }
         }
     }
 }

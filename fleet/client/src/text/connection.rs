@@ -2,10 +2,12 @@
 
 use guira_transport::net::UnixStream;
 use std::fmt;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
+use guira_protocol::client::{self, Reply};
+use guira_protocol::word::reply;
 use guira_sync::clock::Stopwatch;
 use guira_transport::{TlsConnector, TlsName};
 use rustls::crypto::ring::default_provider;
@@ -19,11 +21,16 @@ use crate::tls::{TlsError, Trust, client_config};
 const LINE_MAX: usize = 64 << 10;
 
 /// The longest value that a server may have, in bytes.
-const BLOCK_MAX: usize = 1 << 30;
+const VALUE_MAX: u32 = 1 << 30;
 
-/// So many bytes of a value are made room for before they have come; and so many bytes that go over a connection may take
-/// another timeout.
+/// So many bytes that go over a connection may take another timeout.
 const CHUNK: usize = 64 << 10;
+
+/// The most bytes that are read at once, but for the rest of a value that is longer.
+const READ: usize = 8 << 10;
+
+/// A buffer that a long value has made larger is not kept.
+const KEPT_MAX: usize = 1 << 20;
 
 /// The most lines of one answer to `stats`: four for each of a million connections.
 const STATS_MAX: usize = 4 << 20;
@@ -128,6 +135,9 @@ pub enum TextError {
     /// The server sent more than any answer has.
     #[error("the reply is too long")]
     TooLong,
+    /// The server sent a reply that is not one of the protocol. It begins with this.
+    #[error("the reply is malformed: {0}")]
+    Malformed(String),
 }
 
 impl From<io::Error> for TextError {
@@ -172,8 +182,10 @@ impl Pace {
 
 /// A connection. After an error it is of no use any more.
 pub struct Connection {
-    wire: BufReader<Box<dyn Wire>>,
-    line: Vec<u8>,
+    wire: Box<dyn Wire>,
+    /// What has arrived. The bytes before `at` were taken.
+    input: Vec<u8>,
+    at: usize,
     timeout: Duration,
     /// How long answers are awaited that have one pace together.
     asked: Option<Pace>,
@@ -199,28 +211,26 @@ impl Connection {
             }
             wire = Box::new(StreamOwned::new(session, wire));
         }
-        let (wire, timeout) = (BufReader::new(wire), target.timeout);
-        let mut opened = Self { wire, line: Vec::new(), timeout, asked: None };
+        let mut opened = Self { wire, input: Vec::new(), at: 0, timeout: target.timeout, asked: None };
         if let Some(login) = &target.login {
             opened.send(&login.request())?;
-            let line = opened.line()?;
-            if line != b"STORED" {
-                return Err(TextError::Login(line.escape_ascii().to_string()));
+            let reply = opened.reply()?;
+            if reply != Reply::Line(reply::STORED) {
+                return Err(TextError::Login(reply.line().escape_ascii().to_string()));
             }
         }
         Ok(opened)
     }
 
-    /// Sends requests, lines with their ends. What is answered is to be read with [`Connection::line`].
+    /// Sends requests, lines with their ends. What is answered is to be read with [`Connection::reply`].
     ///
     /// # Errors
     /// When the connection fails, or the server does not read.
     pub fn send(&mut self, requests: &[u8]) -> Result<(), TextError> {
         self.asked = None;
         let (mut pace, mut left) = (Pace::start(), requests);
-        let wire = self.wire.get_mut();
         while !left.is_empty() {
-            match wire.write(left) {
+            match self.wire.write(left) {
                 Ok(0) => return Err(TextError::Closed),
                 Ok(written) => {
                     left = &left[written..];
@@ -232,7 +242,7 @@ impl Connection {
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(wire.flush()?)
+        Ok(self.wire.flush()?)
     }
 
     /// As [`Connection::send`], for requests whose answers are one: they have a timeout together, and not each of them.
@@ -242,73 +252,75 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads what there is, or waits for it: at least a byte.
-    fn read(&mut self, into: &mut [u8], pace: &mut Pace) -> Result<usize, TextError> {
-        let waits = self.wire.buffer().is_empty();
+    /// Waits for more input, and reads at most so many bytes.
+    fn fill(&mut self, most: usize, pace: &mut Pace) -> Result<(), TextError> {
+        self.input.drain(..self.at);
+        self.at = 0;
+        if self.input.len() < KEPT_MAX {
+            self.input.shrink_to(KEPT_MAX);
+        }
+        let filled = self.input.len();
+        self.input.resize(filled + most, 0);
         let read = loop {
-            match self.wire.read(into) {
+            match self.wire.read(&mut self.input[filled..]) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                read => break read?,
+                read => break read,
             }
         };
+        self.input.truncate(filled + read.as_ref().copied().unwrap_or(0));
+        let read = read?;
         let is_late = self.asked.as_mut().unwrap_or(pace).is_late(read, self.timeout);
         match read {
             0 => Err(TextError::Closed),
-            _ if waits && is_late => Err(TextError::Late),
-            read => Ok(read),
+            _ if is_late => Err(TextError::Late),
+            _ => Ok(()),
         }
     }
 
-    /// The next line, without its end.
+    /// The next reply to a command about an item: of a get that finds something, the first part.
+    ///
+    /// # Errors
+    /// When the connection fails or is closed, nothing comes in time, what comes is no reply, or a value has more than
+    /// 1 GiB.
+    pub fn reply(&mut self) -> Result<Reply<'_>, TextError> {
+        let mut pace = Pace::start();
+        let taken = loop {
+            let input = &self.input[self.at..];
+            match client::read(input, VALUE_MAX) {
+                client::Read::Reply(_, taken) => break taken,
+                client::Read::Unfinished(wanted) => {
+                    let most = if wanted > input.len() + READ { CHUNK } else { READ };
+                    self.fill(most, &mut pace)?;
+                }
+                client::Read::TooLong { .. } => return Err(TextError::TooLong),
+                client::Read::Broken => return Err(malformed(input)),
+            }
+        };
+        let at = self.at;
+        self.at += taken;
+        let input = &self.input[at..];
+        match client::read(input, VALUE_MAX) {
+            client::Read::Reply(reply, _) => Ok(reply),
+            _ => Err(malformed(input)),
+        }
+    }
+
+    /// The next line of a reply to a command about the server, without its end.
     ///
     /// # Errors
     /// When the connection fails or is closed, nothing comes in time, or the line has more than 64 KiB.
     pub fn line(&mut self) -> Result<&[u8], TextError> {
-        self.line.clear();
         let mut pace = Pace::start();
-        loop {
-            let ready = self.wire.buffer();
-            let end = ready.iter().position(|byte| *byte == b'\n').map(|end| end + 1);
-            let length = end.unwrap_or(ready.len());
-            if self.line.len() + length > LINE_MAX {
-                return Err(TextError::TooLong);
+        let (length, taken) = loop {
+            match client::line(&self.input[self.at..], LINE_MAX) {
+                Ok(Some((line, taken))) => break (line.len(), taken),
+                Ok(None) => self.fill(READ, &mut pace)?,
+                Err(client::LineTooLong) => return Err(TextError::TooLong),
             }
-            self.line.extend_from_slice(&ready[..length]);
-            self.wire.consume(length);
-            if end.is_some() {
-                break;
-            }
-            let mut first = [0];
-            self.read(&mut first, &mut pace)?;
-            self.line.push(first[0]);
-            if first[0] == b'\n' {
-                break;
-            }
-        }
-        let end = self.line.len() - if self.line.ends_with(b"\r\n") { 2 } else { 1 };
-        Ok(&self.line[..end])
-    }
-
-    /// The next `length` bytes and the end of their line, which is not part of them.
-    ///
-    /// # Errors
-    /// As [`Connection::line`]; also when there are more bytes in the line, and when `length` is over 1 GiB.
-    pub fn block(&mut self, length: usize) -> Result<Vec<u8>, TextError> {
-        if length > BLOCK_MAX {
-            return Err(TextError::TooLong);
-        }
-        let (mut block, mut pace) = (Vec::new(), Pace::start());
-        while block.len() < length + 2 {
-            let begin = block.len();
-            block.resize((begin + CHUNK).min(length + 2), 0);
-            let read = self.read(&mut block[begin..], &mut pace)?;
-            block.truncate(begin + read);
-        }
-        if !block.ends_with(b"\r\n") {
-            return Err(TextError::TooLong);
-        }
-        block.truncate(length);
-        Ok(block)
+        };
+        let at = self.at;
+        self.at += taken;
+        Ok(&self.input[at..at + length])
     }
 
     /// Asks for `stats`, or `stats GROUP` if `group` is not empty, and passes each name and value to `stat`.
@@ -320,14 +332,15 @@ impl Connection {
         group: &str,
         mut stat: impl FnMut(&[u8], &[u8]),
     ) -> Result<StatsReply, TextError> {
-        self.send(format!("stats {group}").trim_end().as_bytes())?;
-        self.send(b"\r\n")?;
+        let mut request = Vec::new();
+        client::stats(group.as_bytes(), &mut request);
+        self.send(&request)?;
         for _ in 0..STATS_MAX {
             let line = self.line()?;
-            if line == b"END" {
+            if line == reply::END {
                 return Ok(StatsReply::Told);
             }
-            let Some(told) = line.strip_prefix(b"STAT ") else {
+            let Some(told) = line.strip_prefix(reply::spaced::STAT) else {
                 return Ok(StatsReply::Refused(line.to_owned()));
             };
             let end = told.iter().position(|byte| *byte == b' ').unwrap_or(told.len());
@@ -335,4 +348,9 @@ impl Connection {
         }
         Err(TextError::TooLong)
     }
+}
+
+/// An error that shows the first bytes of what is no reply.
+fn malformed(input: &[u8]) -> TextError {
+    TextError::Malformed(input[..input.len().min(100)].escape_ascii().to_string())
 }

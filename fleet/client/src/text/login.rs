@@ -4,6 +4,8 @@ use std::fmt;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use guira_protocol::client;
+
 /// The longest file that is read, in bytes.
 const FILE_MAX: u64 = 64 << 10;
 
@@ -59,7 +61,8 @@ impl Login {
 
     /// The request that logs in; `STORED` is the answer to a login that is right.
     pub(super) fn request(&self) -> Vec<u8> {
-        let token = format!("{} {}", self.user, self.password);
-        format!("set login 0 0 {}\r\n{token}\r\n", token.len()).into_bytes()
+        let mut request = Vec::new();
+        client::login(&self.user, &self.password, &mut request);
+        request
     }
 }

@@ -1,5 +1,7 @@
 //! Replies to requests that a server refuses.
 
+use guira_protocol::client::{Failure, failure};
+
 /// Whether a reply says that the server refuses the request as it stands (`ERROR`, `CLIENT_ERROR …`), so that the same request would be refused
 /// again; a failure, which passes, is none.
 ///
@@ -7,7 +9,7 @@
 /// it was refused, send one that is surely right: if that is refused too, the request has failed and has to be kept.
 #[must_use]
 pub fn is_refusal(reply: &[u8]) -> bool {
-    reply == b"ERROR" || reply.starts_with(b"CLIENT_ERROR")
+    failure(reply).is_some_and(Failure::is_refusal)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use guira_harness::port::nobody;
 use guira_harness::scratch::Scratch;
+use guira_protocol::client::Reply;
 
 use super::*;
 
@@ -142,7 +143,7 @@ fn a_server_that_sends_byte_for_byte_is_given_up_in_time() {
     let mut connection = Connection::open(&target).unwrap();
     assert!(matches!(connection.line().unwrap_err(), TextError::Late));
     let mut connection = Connection::open(&target).unwrap();
-    assert!(matches!(connection.block(1 << 20).unwrap_err(), TextError::Late));
+    assert!(matches!(connection.reply().unwrap_err(), TextError::Late));
 }
 
 #[test]
@@ -176,4 +177,42 @@ fn a_server_that_accepts_nothing_is_an_error() {
         }
     };
     assert!(matches!(error, TextError::Connect(_)) && (1..10).contains(&open.len()), "{error}");
+}
+
+#[test]
+fn replies_are_read_in_any_pieces_and_malformed_ones_are_errors() {
+    let sent: &[u8] = b"VALUE k 0 4\r\n\r\n\r\n\r\nEND\r\nHD O1\r\nkey=a\nVALUE k 0 1\r\nab\r\n";
+    for length in 1..sent.len() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = endpoint(&listener.local_addr().unwrap().to_string());
+        let server = thread::spawn(move || {
+            let (mut socket, _) = listener.accept().unwrap();
+            socket.set_nodelay(true).unwrap();
+            sent.chunks(length).for_each(|piece| socket.write_all(piece).unwrap());
+        });
+        let mut connection = Connection::open(&Target::new(at, TIMEOUT)).unwrap();
+        let Reply::Value(value) = connection.reply().unwrap() else { panic!() };
+        assert_eq!((value.key, value.value), (&b"k"[..], &b"\r\n\r\n"[..]));
+        assert_eq!(connection.reply().unwrap(), Reply::End);
+        assert_eq!(connection.reply().unwrap(), Reply::Line(b"HD O1"));
+        assert_eq!(connection.line().unwrap(), b"key=a");
+        assert!(matches!(connection.reply().unwrap_err(), TextError::Malformed(_)));
+        server.join().unwrap();
+    }
+}
+
+#[test]
+fn a_long_value_is_read() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = endpoint(&listener.local_addr().unwrap().to_string());
+    let server = thread::spawn(move || {
+        let (mut socket, _) = listener.accept().unwrap();
+        let value = vec![b'x'; 5_000_000];
+        socket.write_all(&[b"VA 5000000 f7\r\n", &value[..], b"\r\nEN\r\n"].concat()).unwrap();
+    });
+    let mut connection = Connection::open(&Target::new(at, TIMEOUT)).unwrap();
+    let Reply::MetaValue { line, value } = connection.reply().unwrap() else { panic!() };
+    assert_eq!((line, value.len()), (&b"VA 5000000 f7"[..], 5_000_000));
+    assert_eq!(connection.reply().unwrap(), Reply::Line(b"EN"));
+    server.join().unwrap();
 }

@@ -2,6 +2,9 @@
 
 use guira_client::text::{Connection, TextError, is_refusal};
 use guira_databases::WayError;
+use guira_protocol::MetaVerb;
+use guira_protocol::client;
+use guira_protocol::word::reply;
 use serde::Deserialize;
 
 /// A protocol.
@@ -14,27 +17,6 @@ pub(crate) enum Dialect {
     /// `delete KEY`.
     Classic,
 }
-
-/// What is written around a key, before the next, and what answers to it: something was deleted, or there was nothing; and what ends the requests of a batch, and
-/// its answer.
-struct Words {
-    before: &'static [u8],
-    /// What is before the seconds of a hold-off, behind the key.
-    hold_off: &'static str,
-    hit: &'static [u8],
-    miss: &'static [u8],
-    end: &'static [u8],
-    ended: Option<&'static [u8]>,
-}
-
-const META: Words =
-    Words { before: b"md ", hold_off: " H", hit: b"HD", miss: b"NF", end: b"mn\r\n", ended: Some(b"MN") };
-const CLASSIC: Words =
-    Words { before: b"delete ", hold_off: " ", hit: b"DELETED", miss: b"NOT_FOUND", end: b"", ended: None };
-
-/// The request to drop everything, and its answer.
-const FLUSH: &[u8] = b"flush_all\r\n";
-const FLUSHED: &[u8] = b"OK";
 
 /// A key that is asked for when others were refused: whether the target refuses all.
 pub(super) const PROBE: &[u8] = b"guira-invalidator";
@@ -86,7 +68,7 @@ impl DeliveryError {
     pub(super) fn is_silence(&self) -> bool {
         match self {
             DeliveryError::Connection(error) | DeliveryError::Way(WayError::Connection(error)) => {
-                !matches!(error, TextError::Login(_) | TextError::TooLong)
+                !matches!(error, TextError::Login(_) | TextError::TooLong | TextError::Malformed(_))
             }
             // A login is not to be tried more often than it has to be.
             DeliveryError::Way(WayError::Login(_))
@@ -97,13 +79,6 @@ impl DeliveryError {
 }
 
 impl Dialect {
-    const fn words(self) -> &'static Words {
-        match self {
-            Dialect::Meta => &META,
-            Dialect::Classic => &CLASSIC,
-        }
-    }
-
     /// Adds the requests for these keys to `requests`; returns how many there are.
     pub(super) fn write<'a>(
         self,
@@ -111,17 +86,25 @@ impl Dialect {
         keys: impl Iterator<Item = &'a Box<[u8]>>,
         requests: &mut Vec<u8>,
     ) -> usize {
-        let words = self.words();
-        let hold_off =
-            how.hold_off_s.map_or_else(String::new, |seconds| format!("{}{seconds}", words.hold_off));
-        let mut count = 0;
+        let (mut count, mut name) = (0, Vec::new());
         for key in keys {
-            for part in [words.before, how.prefix.as_bytes(), key, hold_off.as_bytes(), b"\r\n"] {
-                requests.extend_from_slice(part);
+            name.clear();
+            name.extend_from_slice(how.prefix.as_bytes());
+            name.extend_from_slice(key);
+            match (self, how.hold_off_s) {
+                (Dialect::Meta, None) => client::meta(MetaVerb::Delete, &name, requests).end(),
+                (Dialect::Meta, Some(seconds)) => {
+                    client::meta(MetaVerb::Delete, &name, requests).number(b'H', seconds).end();
+                }
+                (Dialect::Classic, hold_off) => {
+                    client::delete(&name, hold_off.unwrap_or(0).into(), requests);
+                }
             }
             count += 1;
         }
-        requests.extend_from_slice(words.end);
+        if self == Dialect::Meta {
+            requests.extend_from_slice(client::META_NOOP);
+        }
         count
     }
 
@@ -130,20 +113,21 @@ impl Dialect {
     /// # Errors
     /// When one of them says that it failed, or is none at all. The connection is of no use then.
     pub(super) fn read(self, connection: &mut Connection, keys: usize) -> Result<Tally, DeliveryError> {
-        let words = self.words();
         let mut tally = Tally::default();
         for _ in 0..keys {
-            let line = connection.line()?;
-            match line {
-                line if line == words.hit => tally.hits += 1,
-                line if line == words.miss => tally.misses += 1,
-                line if is_refusal(line) => tally.rejected += 1,
-                line => return Err(answer(line)),
+            let line = connection.reply()?.line();
+            match (self, line) {
+                (Dialect::Meta, reply::META_DONE) | (Dialect::Classic, reply::DELETED) => tally.hits += 1,
+                (Dialect::Meta, reply::META_NOT_FOUND) | (Dialect::Classic, reply::NOT_FOUND) => {
+                    tally.misses += 1;
+                }
+                (_, line) if is_refusal(line) => tally.rejected += 1,
+                (_, line) => return Err(answer(line)),
             }
         }
-        if let Some(ended) = words.ended {
-            let line = connection.line()?;
-            if line != ended {
+        if self == Dialect::Meta {
+            let line = connection.reply()?.line();
+            if line != reply::META_NOOP {
                 return Err(answer(line));
             }
         }
@@ -156,9 +140,11 @@ impl Dialect {
 /// # Errors
 /// When it does not.
 pub(super) fn flush(connection: &mut Connection) -> Result<(), DeliveryError> {
-    connection.send(FLUSH)?;
-    let line = connection.line()?;
-    if line == FLUSHED { Ok(()) } else { Err(answer(line)) }
+    let mut request = Vec::new();
+    client::flush_all(0, &mut request);
+    connection.send(&request)?;
+    let line = connection.reply()?.line();
+    if line == reply::OK { Ok(()) } else { Err(answer(line)) }
 }
 
 fn answer(line: &[u8]) -> DeliveryError {

@@ -7,7 +7,7 @@
 //!
 //! Bytes above 127 stand in strings as they are, whether they are UTF-8 or not, as in mcrouter.
 
-use guira_protocol::{Command, Cut, KEY_MAX, KeyBuffer, Meta, cut, encode_key, parse};
+use guira_protocol::{Command, Cut, KEY_MAX, KeyBuffer, Meta, MetaVerb, client, cut, encode_key, parse};
 use guira_routing::config::Address;
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, Visitor};
 use std::fmt;
@@ -80,20 +80,17 @@ impl Delete {
         let is_word = is_word(&self.key);
         let mut buffer: KeyBuffer = [0; 336];
         let key = if is_word { &*self.key } else { encode_key(&self.key, &mut buffer) };
-        out.extend_from_slice(match self.hold_off {
-            HoldOff::None | HoldOff::Classic(_) if is_word => b"delete ",
-            _ => b"md ",
-        });
-        out.extend_from_slice(key);
-        if !is_word {
-            out.extend_from_slice(b" b");
-        }
         match self.hold_off {
-            HoldOff::Classic(seconds) if is_word => put(out, format_args!(" {seconds}")),
-            HoldOff::Meta(seconds) => put(out, format_args!(" H{seconds}")),
-            HoldOff::None | HoldOff::Classic(_) => {}
+            HoldOff::None if is_word => return client::delete(key, 0, out),
+            HoldOff::Classic(seconds) if is_word => return client::delete(key, seconds.into(), out),
+            _ => {}
         }
-        out.extend_from_slice(b"\r\n");
+        let line = client::meta(MetaVerb::Delete, key, out);
+        let line = if is_word { line } else { line.flags(b"b") };
+        match self.hold_off {
+            HoldOff::Meta(seconds) => line.number(b'H', seconds).end(),
+            HoldOff::None | HoldOff::Classic(_) => line.end(),
+        }
     }
 
     /// Reads a request that is a delete and nothing else.

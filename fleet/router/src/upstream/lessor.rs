@@ -9,6 +9,8 @@ use super::tally::Tally;
 use crate::counters::Event;
 use crate::ticket::Ticket;
 use guira_client::text::is_refusal;
+use guira_protocol::client::META_NOOP;
+use guira_protocol::word::reply;
 use guira_routing::config::Leases;
 use guira_routing::{Answer, Dialect, LogName, Op, Origin, Outcome, Request};
 use guira_transport::Address;
@@ -47,7 +49,7 @@ const CHECK_NATIVE: &[u8] = b"lease-get guira-router-asks\r\n";
 /// … with a key that no client uses.
 const CHECK_KEY: &[u8] = b"guira-router-asks";
 /// A command that only a server with meta commands can execute.
-const CHECK_META: &[u8] = b"mn\r\n";
+const CHECK_META: &[u8] = META_NOOP;
 /// A command that every server executes.
 const PLACEHOLDER: &[u8] = b"version\r\n";
 
@@ -185,7 +187,7 @@ impl Lessor {
                 peer.pipeline.expect_end();
                 true
             }
-            (Leases::Native, Reply::End) | (Leases::Meta, Reply::Line(b"MN")) => true,
+            (Leases::Native, Reply::End) | (Leases::Meta, Reply::Line(reply::META_NOOP)) => true,
             (_, Reply::Line(line)) => {
                 let Some(answer) = answers::failed(line) else { return Parsed::Invalid };
                 self.refusal = if is_refusal(answer.line) { self.deny(peer) } else { UNCLEAR };

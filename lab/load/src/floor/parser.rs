@@ -4,7 +4,8 @@ use guira_serving::{Access, Conversation, Speaks};
 use memchr::memchr;
 
 use super::reply::{Runs, Template};
-use crate::request::binary::{DELETE, GET, GETKQ, HEADER_LEN, NOOP, REQUEST, SET};
+use guira_protocol::binary::{HEADER_BYTES, REQUEST_MAGIC, opcode};
+use guira_protocol::word::verb::spaced;
 
 /// Finds the requests in a stream of bytes.
 #[derive(Debug, Default)]
@@ -38,10 +39,10 @@ impl Parser {
                 at += step;
                 continue;
             }
-            if input[at] == REQUEST {
-                let Some(header) = input[at..].first_chunk::<HEADER_LEN>() else { break };
+            if input[at] == REQUEST_MAGIC {
+                let Some(header) = input[at..].first_chunk::<HEADER_BYTES>() else { break };
                 self.answer_packet(header, runs);
-                at += HEADER_LEN;
+                at += HEADER_BYTES;
                 continue;
             }
             let Some(end) = memchr(b'\n', &input[at..]) else { break };
@@ -51,15 +52,15 @@ impl Parser {
         at
     }
 
-    fn answer_packet(&mut self, header: &[u8; HEADER_LEN], runs: &mut Runs) {
-        let [_, opcode, _, _, _, _, _, _, b3, b2, b1, b0, ..] = *header;
+    fn answer_packet(&mut self, header: &[u8; HEADER_BYTES], runs: &mut Runs) {
+        let [_, command, _, _, _, _, _, _, b3, b2, b1, b0, ..] = *header;
         self.skip = u32::from_be_bytes([b3, b2, b1, b0]) as usize;
-        let template = match opcode {
-            GET => Template::HitPacket,
-            GETKQ => Template::KeyedHitPacket,
-            NOOP => Template::NoopPacket,
-            SET => Template::SetPacket,
-            DELETE => Template::DeletePacket,
+        let template = match command {
+            opcode::GET => Template::HitPacket,
+            opcode::GETKQ => Template::KeyedHitPacket,
+            opcode::NOOP => Template::NoopPacket,
+            opcode::SET => Template::SetPacket,
+            opcode::DELETE => Template::DeletePacket,
             _ => Template::ErrorPacket,
         };
         runs.push(template, 1);
@@ -76,7 +77,7 @@ impl Parser {
                     runs.push(Template::End, 1);
                 }
             }
-            Some(b's') if line.starts_with(b"set ") => {
+            Some(b's') if line.starts_with(spaced::SET) => {
                 self.skip = body_len(line) + 2;
                 runs.push(Template::Stored, 1);
             }
@@ -91,7 +92,7 @@ impl Parser {
 pub(super) fn datagram_template(text: &[u8]) -> Template {
     match text.first() {
         Some(b'g') => Template::Hit,
-        Some(b's') if text.starts_with(b"set ") => Template::Stored,
+        Some(b's') if text.starts_with(spaced::SET) => Template::Stored,
         Some(b'd') => Template::Deleted,
         _ => Template::Error,
     }

@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use guira_memory::ValuePin;
 use guira_protocol::Replies;
+use guira_protocol::binary::{Packet, Response, Status, opcode};
 use guira_serving::Outbox;
-
-use crate::request::binary::{DELETE, GET, GETKQ, HEADER_LEN, NOOP, RESPONSE, SET};
 
 /// A template is repeated until it has about this many bytes, so that many replies are one slice.
 const TEMPLATE_LEN: usize = 256 << 10;
@@ -45,8 +44,6 @@ pub(super) enum Template {
 }
 
 const TEMPLATES: usize = 12;
-/// "Unknown command", as a packet says it.
-const UNKNOWN_COMMAND: u16 = 0x81;
 
 /// A reply, repeated.
 #[derive(Debug)]
@@ -76,7 +73,7 @@ impl Templates {
         value.resize(value.len() + shape.value_len, b'v');
         value.extend_from_slice(b"\r\n");
         let hit = [value.as_slice(), b"END\r\n"].concat();
-        let bare = |opcode| packet(opcode, 0, Shape { key_len: 0, value_len: 0 });
+        let bare = |command| packet(command, Status::Success, Shape { key_len: 0, value_len: 0 });
         let units: [&[u8]; TEMPLATES] = [
             &hit,
             &value,
@@ -84,12 +81,12 @@ impl Templates {
             b"STORED\r\n",
             b"DELETED\r\n",
             b"ERROR\r\n",
-            &packet(GET, 0, Shape { key_len: 0, ..shape }),
-            &packet(GETKQ, 0, shape),
-            &bare(NOOP),
-            &bare(SET),
-            &bare(DELETE),
-            &packet(0, UNKNOWN_COMMAND, Shape { key_len: 0, value_len: 0 }),
+            &packet(opcode::GET, Status::Success, Shape { key_len: 0, ..shape }),
+            &packet(opcode::GETKQ, Status::Success, shape),
+            &bare(opcode::NOOP),
+            &bare(opcode::SET),
+            &bare(opcode::DELETE),
+            &packet(0, Status::UnknownCommand, Shape { key_len: 0, value_len: 0 }),
         ];
         Self { list: units.map(Repeated::new) }
     }
@@ -106,15 +103,12 @@ impl Templates {
 }
 
 /// A reply of the binary protocol with opaque and cas unique 0, and flags if there is a value.
-fn packet(opcode: u8, status: u16, shape: Shape) -> Vec<u8> {
+fn packet(command: u8, status: Status, shape: Shape) -> Vec<u8> {
     let extras_len = if shape.value_len > 0 { 4 } else { 0 };
-    let body_len = extras_len + shape.key_len + shape.value_len;
-    let mut bytes = vec![RESPONSE, opcode];
-    bytes.extend_from_slice(&(shape.key_len as u16).to_be_bytes());
-    bytes.extend_from_slice(&[extras_len as u8, 0]);
-    bytes.extend_from_slice(&status.to_be_bytes());
-    bytes.extend_from_slice(&(body_len as u32).to_be_bytes());
-    bytes.resize(HEADER_LEN + extras_len, 0);
+    let plain = Response::plain(Packet::echo(command, [0; 4]), status);
+    let (key_len, value_len) = (shape.key_len as u8, shape.value_len as u32);
+    let mut bytes = Response { extras_len, key_len, value_len, ..plain }.header().to_vec();
+    bytes.resize(bytes.len() + usize::from(extras_len), 0);
     bytes.resize(bytes.len() + shape.key_len, b'k');
     bytes.resize(bytes.len() + shape.value_len, b'v');
     bytes

@@ -7,83 +7,57 @@ use std::fmt::Write as _;
 use super::{Check, Judge, Step, close_missed, excerpt};
 use crate::counters::Counters;
 use crate::reply_error::ReplyError;
-use crate::request::binary::{DELETE, GET, GETKQ, HEADER_LEN, NOOP, RESPONSE, SET};
 use crate::request::{Awaited, Outbox};
+use guira_protocol::binary::{HEADER_BYTES, Status, opcode};
+use guira_protocol::client::{PacketReply, ReadPacket, read_packet};
 
 /// The longest body that is no value: the text of an error, a key.
 const TEXT_LEN_MAX: usize = 2048;
-const FLAGS_LEN: usize = 4;
 
-const SUCCESS: u16 = 0x00;
-const NOT_FOUND: u16 = 0x01;
-/// Statuses by which a server refuses a request that is right: too large, not stored, no memory, busy, try again.
-const REFUSALS: [u16; 5] = [0x03, 0x05, 0x82, 0x85, 0x86];
+/// Statuses by which a server refuses a request that is right.
+const REFUSALS: [Status; 5] =
+    [Status::TooLarge, Status::NotStored, Status::OutOfMemory, Status::Busy, Status::TemporaryFailure];
 
 /// A whole packet.
 #[derive(Debug, Clone, Copy)]
 struct Packet<'a> {
-    header: &'a [u8; HEADER_LEN],
-    opcode: u8,
-    status: u16,
-    opaque: u32,
-    extras: &'a [u8],
-    key: &'a [u8],
-    value: &'a [u8],
+    header: &'a [u8],
+    reply: PacketReply<'a>,
     len: usize,
 }
 
 impl<'a> Packet<'a> {
     /// The packet that `input` begins with; none when it has not arrived altogether.
     fn read(input: &'a [u8], body_len_max: usize) -> Result<Option<Self>, ReplyError> {
-        let Some(header) = input.first_chunk::<HEADER_LEN>() else { return Ok(None) };
-        let [magic, opcode, k1, k0, extras_len, data_type, s1, s0, b3, b2, b1, b0, o3, o2, o1, o0, ..] =
-            *header;
-        let key_len = usize::from(u16::from_be_bytes([k1, k0]));
-        let body_len = u32::from_be_bytes([b3, b2, b1, b0]) as usize;
-        let head_len = usize::from(extras_len) + key_len;
-        if magic != RESPONSE || data_type != 0 {
-            return Err(fault("is not a reply", header));
+        let header = &input[..input.len().min(HEADER_BYTES)];
+        match read_packet(input, u32::try_from(body_len_max).unwrap_or(u32::MAX)) {
+            ReadPacket::Reply(reply, len) => Ok(Some(Self { header, reply, len })),
+            ReadPacket::Unfinished(_) => Ok(None),
+            ReadPacket::Broken(problem) => Err(fault(problem, header)),
         }
-        if head_len > body_len || body_len > body_len_max {
-            return Err(fault("has an impossible length", header));
-        }
-        let Some(body) = input[HEADER_LEN..].get(..body_len) else { return Ok(None) };
-        let (extras, rest) = body.split_at(usize::from(extras_len));
-        let (key, value) = rest.split_at(key_len);
-        Ok(Some(Self {
-            header,
-            opcode,
-            status: u16::from_be_bytes([s1, s0]),
-            opaque: u32::from_be_bytes([o3, o2, o1, o0]),
-            extras,
-            key,
-            value,
-            len: HEADER_LEN + body_len,
-        }))
     }
 
     /// The flags of a value.
     fn flags(&self) -> Result<u32, ReplyError> {
-        let flags = self.extras.first_chunk().filter(|_| self.extras.len() == FLAGS_LEN);
-        flags.map(|flags| u32::from_be_bytes(*flags)).ok_or_else(|| fault("has no flags", self.header))
+        self.reply.flags().ok_or_else(|| fault("has no flags", self.header))
     }
 
     /// An error when a reply that is only a header has more than that.
     fn require_empty(&self) -> Result<(), ReplyError> {
-        if self.len == HEADER_LEN { Ok(()) } else { Err(fault("has a body", self.header)) }
+        if self.reply.is_empty() { Ok(()) } else { Err(fault("has a body", self.header)) }
     }
 
     /// Counts a refusal.
     fn refused(&self, counters: &mut Counters) -> Result<(), ReplyError> {
-        if !REFUSALS.contains(&self.status) {
+        if !self.reply.status().is_some_and(|status| REFUSALS.contains(&status)) {
             return Err(fault("has a status that does not match the request", self.header));
         }
-        counters.refused(|| format!("status {:#04x}: {}", self.status, excerpt(self.value)));
+        counters.refused(|| format!("status {:#04x}: {}", self.reply.code, excerpt(self.reply.value)));
         Ok(())
     }
 }
 
-fn fault(problem: &'static str, header: &[u8; HEADER_LEN]) -> ReplyError {
+fn fault(problem: &'static str, header: &[u8]) -> ReplyError {
     let digits = header.iter().fold(String::new(), |mut digits, byte| {
         // Writing to a string cannot fail.
         let _infallible = write!(digits, "{byte:02x}");
@@ -104,13 +78,13 @@ impl Judge {
         let body_len_max = self.values.len_max() + TEXT_LEN_MAX;
         let Some(packet) = Packet::read(rest, body_len_max)? else { return Ok(Step::NeedMore) };
         let Some(&mut front) = outbox.front() else { return Err(ReplyError::Unasked(excerpt(rest))) };
-        match (packet.opcode, front.last_opcode) {
-            (GETKQ, NOOP) => self.read_quiet(&packet, front, outbox, counters),
-            (opcode, awaited) if opcode != awaited => {
+        match (packet.reply.opcode, front.last_opcode) {
+            (opcode::GETKQ, opcode::NOOP) => self.read_quiet(&packet, front, outbox, counters),
+            (answered, awaited) if answered != awaited => {
                 Err(fault("does not match the oldest request", packet.header))
             }
-            (GET, _) => self.read_single(&packet, front, outbox, counters),
-            (NOOP, _) => {
+            (opcode::GET, _) => self.read_single(&packet, front, outbox, counters),
+            (opcode::NOOP, _) => {
                 packet.require_empty()?;
                 let awaited = front.opaque.wrapping_add(front.keys_left);
                 self.check_opaque(&packet, awaited, counters);
@@ -119,9 +93,9 @@ impl Judge {
             }
             _ => {
                 self.check_opaque(&packet, front.opaque, counters);
-                match (packet.opcode, packet.status) {
-                    (SET | DELETE, SUCCESS) => packet.require_empty()?,
-                    (DELETE, NOT_FOUND) => {}
+                match (packet.reply.opcode, packet.reply.status()) {
+                    (opcode::SET | opcode::DELETE, Some(Status::Success)) => packet.require_empty()?,
+                    (opcode::DELETE, Some(Status::KeyNotFound)) => {}
                     _ => packet.refused(counters)?,
                 }
                 Ok(Step::Finished(packet.len))
@@ -132,12 +106,12 @@ impl Judge {
     /// Whether `packet` carries the opaque `awaited`; anything else is a wrong reply, but not from the floor, which
     /// repeats one packet.
     fn check_opaque(&self, packet: &Packet<'_>, awaited: u32, counters: &mut Counters) -> bool {
-        let is_right = self.check == Check::Framing || packet.opaque == awaited;
+        let is_right = self.check == Check::Framing || packet.reply.opaque == awaited;
         if !is_right {
             counters.wrong(|| {
                 format!(
                     "a reply to command {:#04x} has opaque {}, not {awaited}",
-                    packet.opcode, packet.opaque
+                    packet.reply.opcode, packet.reply.opaque
                 )
             });
         }
@@ -153,10 +127,12 @@ impl Judge {
         counters: &mut Counters,
     ) -> Result<Step, ReplyError> {
         let is_right = self.check_opaque(packet, front.opaque, counters);
-        match packet.status {
-            SUCCESS if !packet.key.is_empty() => return Err(fault("has a key", packet.header)),
-            SUCCESS if is_right => self.read_value(packet, outbox, counters)?,
-            SUCCESS | NOT_FOUND => close_missed(outbox, counters),
+        match packet.reply.status() {
+            Some(Status::Success) if !packet.reply.key.is_empty() => {
+                return Err(fault("has a key", packet.header));
+            }
+            Some(Status::Success) if is_right => self.read_value(packet, outbox, counters)?,
+            Some(Status::Success | Status::KeyNotFound) => close_missed(outbox, counters),
             _ => {
                 packet.refused(counters)?;
                 close_missed(outbox, counters);
@@ -180,22 +156,25 @@ impl Judge {
             self.read_value(packet, outbox, counters)?;
             return Ok(Step::Value(packet.len));
         }
-        let skipped = packet.opaque.wrapping_sub(front.opaque);
+        let skipped = packet.reply.opaque.wrapping_sub(front.opaque);
         if skipped >= front.keys_left {
-            counters.wrong(|| format!("received a value for opaque {}, which is not pending", packet.opaque));
+            counters.wrong(|| {
+                format!("received a value for opaque {}, which is not pending", packet.reply.opaque)
+            });
             return Ok(Step::Value(packet.len));
         }
         for _ in 0..skipped {
             counters.counts.gets += 1;
             outbox.key_missed();
         }
-        if packet.status != SUCCESS {
+        if packet.reply.status() != Some(Status::Success) {
             packet.refused(counters)?;
             counters.counts.gets += 1;
             outbox.key_missed();
-        } else if outbox.front_key().is_none_or(|(_, key)| key != packet.key) {
-            counters
-                .wrong(|| format!("received a value for {:?}, which was not requested", excerpt(packet.key)));
+        } else if outbox.front_key().is_none_or(|(_, key)| key != packet.reply.key) {
+            counters.wrong(|| {
+                format!("received a value for {:?}, which was not requested", excerpt(packet.reply.key))
+            });
         } else {
             self.read_value(packet, outbox, counters)?;
         }
@@ -215,7 +194,7 @@ impl Judge {
         if self.check != Check::Framing
             && let Some((awaited, key)) = outbox.front_key()
         {
-            self.judge_item(awaited.subject, key, flags, packet.value, counters);
+            self.judge_item(awaited.subject, key, flags, packet.reply.value, counters);
         }
         outbox.key_found();
         Ok(())

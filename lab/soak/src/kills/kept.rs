@@ -2,6 +2,9 @@
 
 use std::io;
 
+use guira_protocol::MetaVerb;
+use guira_protocol::client::{self, MetaReply, Reply};
+use guira_protocol::word::reply;
 use guira_sync::clock::Stopwatch;
 
 use crate::client::Client;
@@ -27,14 +30,17 @@ pub(crate) struct Kept {
 /// If the connection breaks, or the answer is none.
 pub(crate) fn read_kept(client: &mut Client, name: &[u8]) -> io::Result<Option<Kept>> {
     let wire = client.wire();
-    wire.send(&[b"mg ", name, b" v f c t\r\n"].concat())?;
-    let line = wire.line()?;
-    if line == "EN" {
-        return Ok(None);
-    }
-    let ttl = line.split(' ').skip(2).find_map(|word| word.strip_prefix('t')?.parse().ok());
-    let (Some(ttl), true) = (ttl, line.starts_with("VA ")) else { return Err(io::Error::other(line)) };
-    let hit = meta::value(&line, wire)?.map_err(io::Error::other)?;
+    let mut request = Vec::new();
+    client::meta(MetaVerb::Get, name, &mut request).flags(b"v f c t").end();
+    wire.send(&request)?;
+    let (line, value) = match wire.reply()?.map_err(io::Error::other)? {
+        Reply::MetaValue { line, value } => (line, value),
+        Reply::Line(reply::META_MISS) => return Ok(None),
+        other => return Err(io::Error::other(other.line().escape_ascii().to_string())),
+    };
+    let ttl = MetaReply::of(line).flag(b't').and_then(|ttl| str::from_utf8(ttl).ok()?.parse().ok());
+    let ttl = ttl.ok_or_else(|| io::Error::other(line.escape_ascii().to_string()))?;
+    let hit = meta::hit(line, value);
     Ok(Some(Kept { value: hit.value, flags: hit.flags, cas: hit.cas, ttl, read: Stopwatch::start() }))
 }
 

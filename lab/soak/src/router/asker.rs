@@ -3,6 +3,8 @@
 use std::io;
 use std::net::SocketAddr;
 
+use guira_protocol::client::{Failure, Reply, failure};
+use guira_protocol::word::reply;
 use guira_workload::Rng;
 
 use crate::line::Line;
@@ -109,43 +111,49 @@ impl Asker {
     }
 
     fn hear(&mut self, one: Asked) -> Result<(), String> {
-        let line = self.line.line().map_err(|error| error.to_string())?;
-        if line.starts_with("SERVER_ERROR ") {
-            self.answers.errors += 1;
-            return Ok(());
-        }
-        let is_right = match one.kind {
-            Kind::Get if line == "END" => true,
-            Kind::Get => {
-                let rest = line.strip_prefix(&format!("VALUE {}:{} 0 ", self.name, one.key));
-                self.value(one.key, rest, "\r\nEND\r\n")?
+        let name = format!("{}:{}", self.name, one.key);
+        let behind = format!("k{name} O{}", one.number);
+        let reply = self.line.reply().map_err(|error| error.to_string())?;
+        let value = match (one.kind, reply) {
+            (_, Reply::Line(line)) if matches!(failure(line), Some(Failure::Server(_))) => {
+                self.answers.errors += 1;
+                return Ok(());
             }
-            Kind::MetaGet => {
-                let end = format!(" k{}:{} O{}", self.name, one.key, one.number);
-                match line.strip_suffix(&end) {
-                    Some("EN") => true,
-                    rest => self.value(one.key, rest.and_then(|rest| rest.strip_prefix("VA ")), "\r\n")?,
-                }
+            (Kind::Get, Reply::End) => return Ok(()),
+            (Kind::Get, Reply::Value(value))
+                if (value.key, value.flags, value.number) == (name.as_bytes(), 0, None) =>
+            {
+                value.value.to_vec()
             }
-            Kind::Set => line == "STORED",
-            Kind::Touch => line == "TOUCHED" || line == "NOT_FOUND",
-            Kind::Delete => line == "NOT_FOUND",
+            (Kind::MetaGet, Reply::Line(line)) if line == format!("EN {behind}").as_bytes() => return Ok(()),
+            (Kind::MetaGet, Reply::MetaValue { line, value })
+                if line == format!("VA {} {behind}", value.len()).as_bytes() =>
+            {
+                value.to_vec()
+            }
+            (Kind::Set, Reply::Line(reply::STORED)) => return Ok(()),
+            (Kind::Touch, Reply::Line(reply::TOUCHED | reply::NOT_FOUND)) => return Ok(()),
+            (Kind::Delete, Reply::Line(reply::NOT_FOUND)) => return Ok(()),
+            (_, other) => {
+                return Err(format!("a reply that is not its own: {}", other.line().escape_ascii()));
+            }
         };
-        if is_right { Ok(()) } else { Err(format!("a reply that is not its own: {line}")) }
+        if one.kind == Kind::Get {
+            let end = self.line.reply().map_err(|error| error.to_string())?;
+            if end != Reply::End {
+                return Err(format!("no end behind a value: {}", end.line().escape_ascii()));
+            }
+        }
+        self.answers.hits += 1;
+        self.check(one.key, &String::from_utf8_lossy(&value))
     }
 
-    /// Reads a value of this length, and tells whether it can be the key's.
-    fn value(&mut self, key: u64, length: Option<&str>, end: &str) -> Result<bool, String> {
-        let Some(length) = length.and_then(|length| length.parse::<usize>().ok()) else { return Ok(false) };
-        let mut bytes = vec![0; length + end.len()];
-        self.line.read_exact(&mut bytes).map_err(|error| error.to_string())?;
-        self.answers.hits += 1;
-        let text = String::from_utf8_lossy(&bytes);
-        let Some(text) = text.strip_suffix(end) else { return Ok(false) };
+    /// Whether a value can be the key's.
+    fn check(&self, key: u64, text: &str) -> Result<(), String> {
         let version = text.split(':').nth(2).and_then(|version| version.parse::<u64>().ok()).unwrap_or(0);
         let is_known = (1..=self.versions[key as usize]).contains(&version);
         if is_known && text == value(self.name, key, version) {
-            return Ok(true);
+            return Ok(());
         }
         Err(format!("a value that is not its own: {}", &text[..text.len().min(60)]))
     }

@@ -1,132 +1,136 @@
 //! The meta protocol.
 
-use std::io::{self, Write};
+use std::borrow::Cow;
+use std::io;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use guira_protocol::MetaVerb;
+use guira_protocol::client::{self, MetaReply, MetaRequest, Reply};
+use guira_protocol::word::reply;
 
 use super::{Answer, Hit, Request, Seen, SeenAll, Verb, error_line};
 use crate::client::Wire;
 
-/// The key as it is written, and the flag that goes with it: every third in base64.
-fn written(name: &[u8]) -> (String, &'static str) {
+/// The key as it is written, and whether that is base64, as of every third.
+fn written(name: &[u8]) -> (Cow<'_, [u8]>, bool) {
     let sum = name.iter().map(|byte| u32::from(*byte)).sum::<u32>();
-    if sum % 3 == 0 && name.len() < 100 {
-        (STANDARD.encode(name), " b")
+    if sum.is_multiple_of(3) && name.len() < 100 {
+        (STANDARD.encode(name).into_bytes().into(), true)
     } else {
-        (String::from_utf8_lossy(name).into_owned(), "")
+        (name.into(), false)
     }
+}
+
+/// The line with `b` if its key is in base64.
+fn with_form(line: MetaRequest<'_>, is_base64: bool) -> MetaRequest<'_> {
+    if is_base64 { line.flags(b"b") } else { line }
 }
 
 pub(crate) fn write(request: &Request, out: &mut Vec<u8>) {
     let Request { verb, name, value, flags, ttl } = request;
-    let (name, base64) = written(name);
-    let length = value.len();
-    let mut store = |mode: &str| {
-        let _ = write!(out, "ms {name} {length}{base64} F{flags} T{ttl}{mode}\r\n");
-        out.extend_from_slice(value);
-        out.extend_from_slice(b"\r\n");
-    };
-    let line = match verb {
-        Verb::Set => return store(""),
-        Verb::Add => return store(" ME"),
-        Verb::Replace => return store(" MR"),
-        Verb::Append => return store(" MA"),
-        Verb::Prepend => return store(" MP"),
-        Verb::Cas(unique) => return store(&format!(" C{unique}")),
-        Verb::Delete => format!("md {name}{base64}"),
-        Verb::Touch => format!("mg {name}{base64} T{ttl}"),
-        Verb::Gets => format!("mg {name}{base64} v f c"),
-        Verb::Gat => format!("mg {name}{base64} v f c T{ttl}"),
-        Verb::Increment(by) => format!("ma {name}{base64} D{by} v"),
-        Verb::Decrement(by) => format!("ma {name}{base64} MD D{by} v"),
-    };
-    let _ = write!(out, "{line}\r\n");
+    let (name, is_base64) = written(name);
+    let begin = |verb, out| with_form(client::meta(verb, &name, out), is_base64);
+    match verb {
+        Verb::Delete => begin(MetaVerb::Delete, out).end(),
+        Verb::Touch => begin(MetaVerb::Get, out).number(b'T', *ttl).end(),
+        Verb::Gets => begin(MetaVerb::Get, out).flags(b"v f c").end(),
+        Verb::Gat => begin(MetaVerb::Get, out).flags(b"v f c").number(b'T', *ttl).end(),
+        Verb::Increment(by) => begin(MetaVerb::Arithmetic, out).number(b'D', *by).flags(b"v").end(),
+        Verb::Decrement(by) => {
+            begin(MetaVerb::Arithmetic, out).flags(b"MD").number(b'D', *by).flags(b"v").end()
+        }
+        store => {
+            let line = with_form(client::meta_store(&name, value.len(), out), is_base64);
+            let line = line.number(b'F', *flags).number(b'T', *ttl);
+            let line = match store {
+                Verb::Add => line.flags(b"ME"),
+                Verb::Replace => line.flags(b"MR"),
+                Verb::Append => line.flags(b"MA"),
+                Verb::Prepend => line.flags(b"MP"),
+                Verb::Cas(unique) => line.number(b'C', *unique),
+                _ => line,
+            };
+            line.end_with(value);
+        }
+    }
 }
 
 pub(crate) fn read(request: &Request, wire: &mut Wire) -> io::Result<Answer> {
-    let line = wire.line()?;
-    if line.starts_with("VA ") {
-        let hit = match value(&line, wire)? {
-            Ok(hit) => hit,
-            Err(what) => return Ok(Answer::Strange(what)),
-        };
-        if !matches!(request.verb, Verb::Increment(_) | Verb::Decrement(_)) {
-            return Ok(Answer::Hit(hit));
+    let line = match wire.reply()? {
+        Ok(Reply::MetaValue { line, value }) => {
+            if !matches!(request.verb, Verb::Increment(_) | Verb::Decrement(_)) {
+                return Ok(Answer::Hit(hit(line, value)));
+            }
+            let number = String::from_utf8_lossy(value).trim_end().parse();
+            let strange = || Answer::Strange(line.escape_ascii().to_string());
+            return Ok(number.map_or_else(|_| strange(), Answer::Number));
         }
-        let number = String::from_utf8_lossy(&hit.value).trim_end().parse();
-        return Ok(number.map_or(Answer::Strange(line), Answer::Number));
-    }
-    let code = line.split(' ').next().unwrap_or_default();
-    Ok(match code {
+        Ok(other) => other.line(),
+        Err(what) => return Ok(Answer::Strange(what)),
+    };
+    Ok(match MetaReply::of(line).code {
         // Without echoed flags nothing may follow but those that mark an item.
-        "HD" => Answer::Done,
-        "NS" => Answer::NotStored,
-        "EX" => Answer::Exists,
-        "NF" | "EN" => Answer::NotFound,
-        _ => error_line(&line),
+        reply::META_DONE => Answer::Done,
+        reply::META_NOT_STORED => Answer::NotStored,
+        reply::META_EXISTS => Answer::Exists,
+        reply::META_NOT_FOUND | reply::META_MISS => Answer::NotFound,
+        _ => error_line(&String::from_utf8_lossy(line)),
     })
 }
 
-/// The value that follows this line; or the line, if it is wrong.
-pub(crate) fn value(line: &str, wire: &mut Wire) -> io::Result<Result<Hit, String>> {
-    let mut words = line.split(' ').skip(1);
-    let Some(Ok(length)) = words.next().map(str::parse::<usize>) else { return Ok(Err(line.to_owned())) };
-    let (mut flags, mut cas) = (0, 0);
-    for word in words {
-        match word.split_at_checked(1) {
-            Some(("f", number)) => flags = number.parse().unwrap_or(0),
-            Some(("c", number)) => cas = number.parse().unwrap_or(0),
-            _ => {}
-        }
-    }
-    let mut value = wire.bytes(length + 2)?;
-    if !value.ends_with(b"\r\n") {
-        return Ok(Err(format!("{line}: no end of line after the value")));
-    }
-    value.truncate(length);
-    Ok(Ok(Hit { value, flags, cas }))
+/// What a value and its line say.
+pub(crate) fn hit(line: &[u8], value: &[u8]) -> Hit {
+    let line = MetaReply::of(line);
+    let flags = line.number(b'f').and_then(|flags| u32::try_from(flags).ok());
+    Hit { value: value.to_vec(), flags: flags.unwrap_or(0), cas: line.number(b'c').unwrap_or(0) }
 }
 
 /// Writes a request for many keys: quiet ones, numbered by their opaque, and an end.
 pub(crate) fn write_many(names: &[Vec<u8>], out: &mut Vec<u8>) {
     for (index, name) in names.iter().enumerate() {
-        let (name, base64) = written(name);
-        let _ = write!(out, "mg {name}{base64} v f k c O{index} q\r\n");
+        let (name, is_base64) = written(name);
+        let line = with_form(client::meta(MetaVerb::Get, &name, out), is_base64);
+        line.flags(b"v f k c").number(b'O', index).flags(b"q").end();
     }
-    out.extend_from_slice(b"mn\r\n");
+    out.extend_from_slice(client::META_NOOP);
 }
 
 pub(crate) fn read_many(names: &[Vec<u8>], wire: &mut Wire) -> io::Result<SeenAll> {
     let mut seen = vec![Seen::Nothing; names.len()];
     let mut refused = false;
     loop {
-        let line = wire.line()?;
-        if line == "MN" {
-            if refused {
-                seen.iter_mut().filter(|seen| **seen == Seen::Nothing).for_each(|seen| *seen = Seen::Refused);
+        let (line, value) = match wire.reply()? {
+            Ok(Reply::MetaValue { line, value }) => (line, value),
+            Ok(Reply::Line(reply::META_NOOP)) => {
+                if refused {
+                    let nothing = seen.iter_mut().filter(|seen| **seen == Seen::Nothing);
+                    nothing.for_each(|seen| *seen = Seen::Refused);
+                }
+                return Ok(Ok(seen));
             }
-            return Ok(Ok(seen));
-        }
-        if matches!(error_line(&line), Answer::Refused(_)) {
-            // It does not say which key.
-            refused = true;
-            continue;
-        }
-        let opaque = line.split(' ').find_map(|word| word.strip_prefix('O'));
-        let index = opaque.and_then(|opaque| opaque.parse::<usize>().ok());
-        let Some(index) = index.filter(|index| *index < names.len() && line.starts_with("VA ")) else {
-            return Ok(Err(line));
+            Ok(other) => {
+                let line = String::from_utf8_lossy(other.line());
+                if !matches!(error_line(&line), Answer::Refused(_)) {
+                    return Ok(Err(line.into_owned()));
+                }
+                // It does not say which key.
+                refused = true;
+                continue;
+            }
+            Err(what) => return Ok(Err(what)),
+        };
+        let said = MetaReply::of(line);
+        let index = said.number(b'O').and_then(|index| usize::try_from(index).ok());
+        let Some(name) = index.and_then(|index| names.get(index)) else {
+            return Ok(Err(line.escape_ascii().to_string()));
         };
         // The key comes back as it was when it was stored, whatever form it was asked for in.
-        let forms = [String::from_utf8_lossy(&names[index]).into_owned(), STANDARD.encode(&names[index])];
-        let mut keys = line.split(' ').filter_map(|word| word.strip_prefix('k'));
-        if !keys.any(|key| forms.iter().any(|form| form == key)) {
+        let forms = [name.clone(), STANDARD.encode(name).into_bytes()];
+        if !said.flag(b'k').is_some_and(|key| forms.iter().any(|form| form == key)) {
+            let line = line.escape_ascii();
             return Ok(Err(format!("{line}: not the key that was asked for: {forms:?}")));
         }
-        match value(&line, wire)? {
-            Ok(hit) => seen[index] = Seen::Hit(hit),
-            Err(what) => return Ok(Err(what)),
-        }
+        seen[index.unwrap_or_default()] = Seen::Hit(hit(line, value));
     }
 }

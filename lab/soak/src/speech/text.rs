@@ -1,29 +1,35 @@
 //! The classic text protocol.
 
-use std::io::{self, Write};
+use std::io;
+
+use guira_protocol as classic;
+use guira_protocol::client::{self, Reply};
+use guira_protocol::word::reply;
+use guira_protocol::{Direction, Exptime, GetForm, Unique};
 
 use super::{Answer, Hit, Request, Seen, SeenAll, Verb, error_line};
 use crate::client::Wire;
 
 pub(crate) fn write(request: &Request, out: &mut Vec<u8>) {
     let Request { verb, name, value, flags, ttl } = request;
-    let name = String::from_utf8_lossy(name);
-    let length = value.len();
-    // Nothing fails that is written to memory, here and below.
-    let _ = match verb {
-        Verb::Cas(unique) => write!(out, "cas {name} {flags} {ttl} {length} {unique}\r\n"),
-        Verb::Delete => write!(out, "delete {name}\r\n"),
-        Verb::Touch => write!(out, "touch {name} {ttl}\r\n"),
-        Verb::Gets => write!(out, "gets {name}\r\n"),
-        Verb::Gat => write!(out, "gats {ttl} {name}\r\n"),
-        Verb::Increment(by) => write!(out, "incr {name} {by}\r\n"),
-        Verb::Decrement(by) => write!(out, "decr {name} {by}\r\n"),
-        stores => write!(out, "{} {name} {flags} {ttl} {length}\r\n", stores.name()),
-    };
-    let stores = [Verb::Set, Verb::Add, Verb::Replace, Verb::Append, Verb::Prepend].contains(verb);
-    if stores || matches!(verb, Verb::Cas(_)) {
-        out.extend_from_slice(value);
-        out.extend_from_slice(b"\r\n");
+    let item = client::Item { flags: *flags, exptime: (*ttl).into(), value };
+    let store = |verb, out| client::store(verb, name, item, out);
+    match *verb {
+        Verb::Set => store(classic::Verb::Set, out),
+        Verb::Add => store(classic::Verb::Add, out),
+        Verb::Replace => store(classic::Verb::Replace, out),
+        Verb::Append => store(classic::Verb::Append, out),
+        Verb::Prepend => store(classic::Verb::Prepend, out),
+        Verb::Cas(unique) => store(classic::Verb::Cas(unique), out),
+        Verb::Delete => client::delete(name, 0, out),
+        Verb::Touch => client::touch(name, (*ttl).into(), out),
+        Verb::Gets => client::get(GetForm::Plain(Unique::Shown), [&name[..]], out),
+        Verb::Gat => {
+            let time = Exptime(i32::try_from(*ttl).unwrap_or(i32::MAX));
+            client::get(GetForm::Touch(Unique::Shown, time), [&name[..]], out);
+        }
+        Verb::Increment(by) => client::arithmetic(Direction::Up, name, by, out),
+        Verb::Decrement(by) => client::arithmetic(Direction::Down, name, by, out),
     }
 }
 
@@ -39,24 +45,25 @@ pub(crate) fn read(request: &Request, wire: &mut Wire) -> io::Result<Answer> {
             Err(what) => error_line(&what),
         });
     }
-    let line = wire.line()?;
-    Ok(match line.as_str() {
-        "STORED" | "DELETED" | "TOUCHED" => Answer::Done,
-        "NOT_STORED" => Answer::NotStored,
-        "EXISTS" => Answer::Exists,
-        "NOT_FOUND" => Answer::NotFound,
-        other => other.trim_end().parse().map_or_else(|_| error_line(other), Answer::Number),
+    let line = match wire.reply()? {
+        Ok(reply) => reply.line(),
+        Err(what) => return Ok(Answer::Strange(what)),
+    };
+    Ok(match line {
+        reply::STORED | reply::DELETED | reply::TOUCHED => Answer::Done,
+        reply::NOT_STORED => Answer::NotStored,
+        reply::EXISTS => Answer::Exists,
+        reply::NOT_FOUND => Answer::NotFound,
+        other => {
+            let line = String::from_utf8_lossy(other);
+            line.trim_end().parse().map_or_else(|_| error_line(&line), Answer::Number)
+        }
     })
 }
 
 /// Writes a request for many keys.
 pub(crate) fn write_many(names: &[Vec<u8>], out: &mut Vec<u8>) {
-    out.extend_from_slice(b"gets");
-    for name in names {
-        out.push(b' ');
-        out.extend_from_slice(name);
-    }
-    out.extend_from_slice(b"\r\n");
+    client::get(GetForm::Plain(Unique::Shown), names.iter().map(Vec::as_slice), out);
 }
 
 /// Reads its answer. Values come in the order of their keys.
@@ -64,29 +71,25 @@ pub(crate) fn read_many(names: &[Vec<u8>], wire: &mut Wire) -> io::Result<SeenAl
     let mut seen = vec![Seen::Nothing; names.len()];
     let mut next = 0;
     loop {
-        let line = wire.line()?;
-        if line == "END" {
-            return Ok(Ok(seen));
-        }
-        if matches!(error_line(&line), Answer::Refused(_)) {
-            // It ends the answer.
-            seen[next..].fill(Seen::Refused);
-            return Ok(Ok(seen));
-        }
-        let words = line.split(' ').collect::<Vec<_>>();
-        let ["VALUE", name, flags, length, cas] = words[..] else { return Ok(Err(line)) };
-        let (Ok(flags), Ok(length), Ok(cas)) = (flags.parse(), length.parse::<usize>(), cas.parse()) else {
-            return Ok(Err(line));
+        let value = match wire.reply()? {
+            Ok(Reply::Value(value)) => value,
+            Ok(Reply::End) => return Ok(Ok(seen)),
+            Ok(other) => {
+                let line = String::from_utf8_lossy(other.line());
+                if !matches!(error_line(&line), Answer::Refused(_)) {
+                    return Ok(Err(line.into_owned()));
+                }
+                // It ends the answer.
+                seen[next..].fill(Seen::Refused);
+                return Ok(Ok(seen));
+            }
+            Err(what) => return Ok(Err(what)),
         };
-        let mut value = wire.bytes(length + 2)?;
-        if !value.ends_with(b"\r\n") {
-            return Ok(Err(format!("{line}: no end of line after the value")));
-        }
-        value.truncate(length);
-        let Some(at) = names[next..].iter().position(|asked| asked == name.as_bytes()) else {
-            return Ok(Err(format!("{line}: not asked for here")));
+        let place = names[next..].iter().position(|asked| asked == value.key);
+        let (Some(at), Some(cas)) = (place, value.number) else {
+            return Ok(Err(format!("{}: not asked for here", Reply::Value(value).line().escape_ascii())));
         };
-        seen[next + at] = Seen::Hit(Hit { value, flags, cas });
+        seen[next + at] = Seen::Hit(Hit { value: value.value.to_vec(), flags: value.flags, cas });
         next += at + 1;
     }
 }

@@ -6,6 +6,8 @@
 
 use super::text;
 use crate::pools::window::Era;
+use guira_protocol::client::META_NOOP;
+use guira_protocol::word::reply;
 use guira_routing::{Answer, Dialect, Group, Op, Origin, Request};
 use guira_upstream::reply::{Read, Reply, read};
 use guira_upstream::{Arrival, InFlight, answers};
@@ -125,7 +127,7 @@ impl Pipeline {
     }
 
     pub(super) fn push_probe(&mut self, now_ms: u64, connected: Connected, era: Era) {
-        self.bytes.extend_from_slice(b"mn\r\n");
+        self.bytes.extend_from_slice(META_NOOP);
         let kind = Kind::Probe { is_sent: connected == Connected::Yes };
         self.push_outstanding(Outstanding { kind, opaque: self.opaque, since_ms: now_ms, era });
     }
@@ -204,7 +206,7 @@ impl Pipeline {
             return Parsed::Invalid;
         };
         let Kind::Request { op, dialect, origin } = kind else {
-            let is_reply = line == b"MN" || answers::failed(line).is_some();
+            let is_reply = line == reply::META_NOOP || answers::failed(line).is_some();
             if !is_reply || value.is_some() {
                 return Parsed::Invalid;
             }
@@ -216,7 +218,7 @@ impl Pipeline {
         // none. Any other reply without it belongs to another request.
         let is_own = match said.opaque {
             Some(repeated) => repeated == opaque,
-            None => op == Op::FlushAll || line == b"EN" || said.answer.outcome.is_error(),
+            None => op == Op::FlushAll || line == reply::META_MISS || said.answer.outcome.is_error(),
         };
         if !is_own {
             return Parsed::Invalid;

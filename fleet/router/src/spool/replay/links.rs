@@ -2,6 +2,8 @@
 
 use super::super::entry::{Delete, HoldOff};
 use guira_client::text::{Connection, Target, TextError, is_refusal};
+use guira_protocol::client::MetaReply;
+use guira_protocol::word::reply;
 use guira_sync::clock::Stopwatch;
 use std::time::Duration;
 
@@ -132,10 +134,10 @@ fn send<'a>(connection: &mut Connection, deletes: impl Iterator<Item = &'a Delet
 
 /// What the next reply says; that a delete has failed for now is an error.
 fn reply(connection: &mut Connection) -> Result<Delivery, String> {
-    let line = connection.line().map_err(|error| error.to_string())?;
-    match line {
-        b"DELETED" | b"NOT_FOUND" => Ok(Delivery::Done),
-        _ if matches!(line.get(..2), Some(b"HD" | b"NF")) => Ok(Delivery::Done),
+    let line = connection.reply().map_err(|error| error.to_string())?.line();
+    match MetaReply::of(line).code {
+        reply::DELETED | reply::NOT_FOUND => Ok(Delivery::Done),
+        reply::META_DONE | reply::META_NOT_FOUND => Ok(Delivery::Done),
         _ if is_refusal(line) => Ok(Delivery::Refused(line.escape_ascii().to_string())),
         _ => Err(line.escape_ascii().to_string()),
     }

@@ -1,6 +1,7 @@
 //! Comparing keys.
 
-/// Whether two texts are the same. Keys are short, and for them this takes fewer instructions than the call that `==` is.
+/// Whether two texts are the same. For texts as short as keys this takes fewer instructions than the call that `==`
+/// compiles to.
 #[inline(always)]
 pub fn are_equal(one: &[u8], other: &[u8]) -> bool {
     let (words, rest) = one.as_chunks::<8>();
