@@ -15,7 +15,7 @@ mod replace;
 mod watch;
 
 pub use read::read_file;
-pub use replace::{Durability, replace};
+pub use replace::{Durability, Mode, UNFINISHED, replace};
 pub use watch::FileWatch;
 
 pub use std::fs::{

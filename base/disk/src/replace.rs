@@ -1,10 +1,10 @@
 //! Replacing a file as a whole.
 
 use crate::folder_of;
-use guira_sync::atomic::{AtomicU32, Ordering};
-use std::fs::{self, File};
+use guira_sync::random;
+use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// What a crash of the machine may leave of a replaced file.
@@ -16,16 +16,34 @@ pub enum Durability {
     Unsynced,
 }
 
-/// Replaces the content of `path`, or creates it with the permissions `mode` (less the process's mask). A reader sees
-/// the previous content or the new, never a part, and so does a process that starts after this one was killed.
+/// The permissions of the new file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// These.
+    Exact(u32),
+    /// These, less those that the process's mask takes away.
+    Masked(u32),
+}
+
+/// How the names of files begin that have not taken the place of another one yet. One is left behind if the process is
+/// killed meanwhile.
+pub const UNFINISHED: &str = ".new-";
+
+/// Replaces the content of `path`, or creates it. A reader sees the previous content or the new, never a part, and so
+/// does a process that starts after this one was killed.
 ///
 /// # Errors
 /// An error of the system; the previous content is still there, unless the sync of the folder failed.
-pub fn replace(path: &Path, content: &[u8], mode: u32, durability: Durability) -> io::Result<()> {
+pub fn replace(path: &Path, content: &[u8], mode: Mode, durability: Durability) -> io::Result<()> {
     let (new, mut file) = create_beside(path, mode)?;
-    let written = file.write_all(content).and_then(|()| match durability {
-        Durability::Synced => file.sync_all(),
-        Durability::Unsynced => Ok(()),
+    let written = file.write_all(content).and_then(|()| {
+        if let Mode::Exact(mode) = mode {
+            file.set_permissions(Permissions::from_mode(mode))?;
+        }
+        match durability {
+            Durability::Synced => file.sync_all(),
+            Durability::Unsynced => Ok(()),
+        }
     });
     if let Err(error) = written.and_then(|()| fs::rename(&new, path)) {
         // The error to report is the first one. A file that stays takes space and does no other harm.
@@ -38,9 +56,9 @@ pub fn replace(path: &Path, content: &[u8], mode: u32, durability: Durability) -
     }
 }
 
-/// Creates a file that no other process or thread writes: several processes may replace the same file, and in containers
-/// processes have the same number.
-fn create_beside(path: &Path, mode: u32) -> io::Result<(PathBuf, File)> {
+/// Creates a file that no other process or thread writes: several may replace the same file.
+fn create_beside(path: &Path, mode: Mode) -> io::Result<(PathBuf, File)> {
+    let (Mode::Exact(mode) | Mode::Masked(mode)) = mode;
     loop {
         let new = beside(path);
         match File::options().write(true).create_new(true).mode(mode).open(&new) {
@@ -50,18 +68,14 @@ fn create_beside(path: &Path, mode: u32) -> io::Result<(PathBuf, File)> {
     }
 }
 
+/// A name in the same folder. It is short: that of the file may be as long as the file system allows.
 fn beside(path: &Path) -> PathBuf {
-    static REPLACED: AtomicU32 = AtomicU32::new(0);
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    // Relaxed: the number must be unique and orders nothing.
-    name.push(format!(".new-{}-{}", std::process::id(), REPLACED.fetch_add(1, Ordering::Relaxed)));
-    path.with_file_name(name)
+    folder_of(path).join(format!("{UNFINISHED}{:016x}", random::seed()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
 
     fn folder(name: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("guira-replace-{}-{name}", std::process::id()));
@@ -74,11 +88,19 @@ mod tests {
     fn a_file_is_created_with_its_mode_and_replaced() {
         let folder = folder("created");
         let path = folder.join("file");
-        for (content, durability) in [("one", Durability::Synced), ("longer", Durability::Unsynced)] {
-            replace(&path, content.as_bytes(), 0o600, durability).unwrap();
+        let cases = [
+            ("one", Mode::Masked(0o600), Durability::Synced, 0o600),
+            ("longer", Mode::Exact(0o666), Durability::Unsynced, 0o666),
+        ];
+        for (content, mode, durability, found) in cases {
+            replace(&path, content.as_bytes(), mode, durability).unwrap();
             assert_eq!(fs::read_to_string(&path).unwrap(), content);
-            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, found);
         }
+        // A name that is as long as a file system allows.
+        let long = folder.join("n".repeat(255));
+        replace(&long, b"x", Mode::Masked(0o600), Durability::Unsynced).unwrap();
+        fs::remove_file(long).unwrap();
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "no other file is left");
         fs::remove_dir_all(folder).unwrap();
     }
@@ -88,7 +110,7 @@ mod tests {
         for (path, folder) in [("config", "."), ("a/config", "a"), ("/config", "/")] {
             let path = Path::new(path);
             assert_eq!(folder_of(path), Path::new(folder));
-            assert_eq!(beside(path).parent(), path.parent());
+            assert_eq!(beside(path).parent(), Some(Path::new(folder)));
         }
         let [own, other] = ["/run/a.config", "/run/a.b"].map(Path::new);
         let all = [beside(own), beside(own), beside(other)];
@@ -100,10 +122,10 @@ mod tests {
         let folder = folder("kept");
         let path = folder.join("file");
         fs::create_dir(&path).unwrap();
-        assert!(replace(&path, b"x", 0o600, Durability::Synced).is_err());
+        assert!(replace(&path, b"x", Mode::Masked(0o600), Durability::Synced).is_err());
         assert!(path.is_dir());
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
-        assert!(replace(&folder.join("none/file"), b"x", 0o600, Durability::Synced).is_err());
+        assert!(replace(&folder.join("none/file"), b"x", Mode::Masked(0o600), Durability::Synced).is_err());
         fs::remove_dir_all(folder).unwrap();
     }
 }

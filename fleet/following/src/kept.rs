@@ -1,6 +1,6 @@
 //! The last good configuration, kept on disk for a start at which the source cannot be read.
 
-use guira_disk::{self as disk, Durability};
+use guira_disk::{self as disk, Durability, Mode};
 use guira_routing::config::Texts;
 use std::collections::BTreeMap;
 use std::io;
@@ -30,7 +30,7 @@ pub fn save(path: &Path, texts: &Texts) -> io::Result<()> {
     }
     disk::create_dir_all(disk::folder_of(path))?;
     // Synced, because otherwise an empty file may have the name after a crash of the machine, when it is needed most.
-    disk::replace(path, all.as_bytes(), MODE, Durability::Synced)
+    disk::replace(path, all.as_bytes(), Mode::Masked(MODE), Durability::Synced)
 }
 
 /// What was saved.

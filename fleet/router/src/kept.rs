@@ -2,7 +2,7 @@
 
 use crate::options::{Dump, Identity};
 use crate::sources_info::file_of;
-use guira_disk::{self as disk, Durability, PermissionsExt};
+use guira_disk::{self as disk, Durability, Mode};
 use guira_following::{Source, kept};
 use guira_routing::config::Texts;
 use std::collections::BTreeMap;
@@ -122,9 +122,7 @@ impl Kept {
         if copy.file_name().is_none_or(|name| name.len() > NAME_MAX) {
             return Ok(());
         }
-        disk::replace(&copy, text.as_bytes(), COPY_MODE, Durability::Unsynced)?;
-        // Whatever the process's mask is.
-        disk::set_permissions(&copy, disk::Permissions::from_mode(COPY_MODE))
+        disk::replace(&copy, text.as_bytes(), Mode::Exact(COPY_MODE), Durability::Unsynced)
     }
 
     fn copy_of(&self, path: &Path) -> PathBuf {

@@ -31,6 +31,8 @@ mod options;
 mod packet_reply;
 #[cfg(test)]
 mod plain_options;
+#[cfg(all(guira_simulated, not(test)))]
+pub mod plain_options;
 mod pools;
 mod reload;
 mod render;

@@ -1,4 +1,4 @@
-//! A router without anything special, for tests.
+//! A router without anything special, for tests and simulated regions.
 
 use crate::config::Source;
 use crate::failures::{Detail, Failed, Failures, Syntax};
@@ -9,9 +9,13 @@ use guira_transport::{NameCheck, Resumption, TlsClientOptions};
 use guira_upstream::HealthOptions;
 use std::time::Duration;
 
-/// One worker, that goes by this configuration, and whose servers may take twenty seconds.
-pub(crate) fn plain_options(config: String) -> RouterOptions {
-    let settings = Settings::plain("/././", Duration::from_secs(20));
+/// One worker with this configuration; `timeout` is the limit for a reply of a server.
+#[cfg_attr(
+    not(guira_simulated),
+    expect(unreachable_pub, reason = "only a simulated region uses it from outside")
+)]
+pub fn plain_options(config: String, timeout: Duration) -> RouterOptions {
+    let settings = Settings::plain("/././", timeout);
     let health = HealthOptions {
         timeouts_until_tko: Some(3),
         soft_tkos_max: 0,

@@ -4,7 +4,7 @@ use crate::options::{Identity, RouterOptions, StatsFilesOptions};
 use crate::shared::Shared;
 use crate::sources_info;
 use crate::stats::Figures;
-use guira_disk::{self as disk, Durability};
+use guira_disk::{self as disk, Durability, Mode};
 use guira_routing::{BuiltPool, CountedPool, CountedPools, Settings};
 use guira_sync::clock::{Stopwatch, wall_clock};
 use serde_json::{Map, Value};
@@ -88,7 +88,7 @@ impl StatsFiles {
 }
 
 fn replace(path: &Path, text: &str) -> io::Result<()> {
-    disk::replace(path, text.as_bytes(), MODE, Durability::Unsynced)
+    disk::replace(path, text.as_bytes(), Mode::Masked(MODE), Durability::Unsynced)
 }
 
 /// The settings of a router that counts the pools which the file of `--pool-stats-config-file` names.

@@ -39,6 +39,15 @@ pub(crate) struct Counts {
     pub(crate) failures: u64,
 }
 
+impl Counts {
+    pub(crate) fn add(&mut self, other: Counts) {
+        self.writes += other.writes;
+        self.reads += other.reads;
+        self.hits += other.hits;
+        self.failures += other.failures;
+    }
+}
+
 impl Client {
     pub(crate) fn new(number: u32, server: SocketAddr) -> Self {
         let keys = vec![Known::default(); KEYS as usize];
@@ -58,9 +67,11 @@ impl Client {
         };
         match result {
             Ok(fault) => fault.map_or(Ok(()), Err),
-            Err(_) => {
+            Err(error) => {
                 // Whether the request is executed, and when, is not known.
-                self.connection = None;
+                if error.kind() != io::ErrorKind::Other {
+                    self.connection = None;
+                }
                 self.counts.failures += 1;
                 let generation = self.keys[at].generation + 1;
                 self.keys[at] = Known { value: None, generation };
@@ -92,6 +103,10 @@ impl Client {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         line.truncate(line.len() - 2);
+        if line.starts_with("SERVER_ERROR") {
+            // A router did not reach the server, or got no reply in time.
+            return Err(io::Error::other(line));
+        }
         Ok(line)
     }
 

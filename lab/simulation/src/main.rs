@@ -1,14 +1,26 @@
 //! Simulates regions: the product's code in a machine of coroutines, where a seed decides the order of everything, the
-//! network and the faults. `cargo xtask simulate` builds this with `--cfg guira_simulated` and runs it.
+//! network and the faults. `cargo xtask simulate` builds this with `--cfg guira_simulated` and runs it
+//! (docs/develop/simulation.md).
+//!
+//! | module | |
+//! |---|---|
+//! | `runner` | seeds, one after the other, and what they have found |
+//! | `scenario` | a region, its clients and its faults |
+//! | `programs` | nodes and routers as processes of the machine |
+//! | `client` | clients that check each reply |
 
 #![forbid(unsafe_code)]
 
 #[cfg(guira_simulated)]
 mod client;
 #[cfg(guira_simulated)]
-mod node;
-#[cfg(guira_simulated)]
 mod options;
+#[cfg(guira_simulated)]
+mod programs;
+#[cfg(guira_simulated)]
+mod runner;
+#[cfg(guira_simulated)]
+mod scenario;
 
 #[cfg(guira_simulated)]
 fn main() -> std::process::ExitCode {
@@ -17,7 +29,7 @@ fn main() -> std::process::ExitCode {
             eprintln!("{error}");
             std::process::ExitCode::FAILURE
         },
-        |options| node::run(&options),
+        |options| runner::run(&options),
     )
 }
 

@@ -14,3 +14,4 @@ mod region_damage;
 mod restart;
 mod short_lived;
 mod sizes;
+mod top_keys;

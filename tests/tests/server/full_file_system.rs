@@ -70,23 +70,26 @@ fn a_server_makes_do_with_what_its_file_system_has() {
 /// A server that runs makes do with what there is, and so does the one that takes over from it.
 #[test]
 fn a_server_is_taken_over_from_where_its_file_system_is_full() {
-    let Some(mounted) = Mounted::new(ROOM) else { return };
-    let (path, scratch) = (mounted.file("region"), Scratch::new());
-    let region = path.to_str().unwrap();
-    let takeover = format!("--takeover={}", scratch.file("takeover").display());
-    let start = || {
-        let setup = arguments(region).into_iter().fold(Setup::new(), Setup::guira_argument);
-        setup.guira_argument(&takeover).start_guira()
-    };
-    let first = start();
-    let mut client = first.connect();
-    store(&mut client, "early", 100);
-    client.abandon();
-    mounted.take_all();
-    let second = start();
-    first.wait();
-    let mut client = second.connect();
-    assert_eq!(stat(&mut client, "curr_items"), 100);
+    for engine in engines() {
+        let Some(mounted) = Mounted::new(ROOM) else { return };
+        let (path, scratch) = (mounted.file("region"), Scratch::new());
+        let region = path.to_str().unwrap();
+        let takeover = format!("--takeover={}", scratch.file("takeover").display());
+        let start = || {
+            let setup =
+                arguments(region).into_iter().fold(Setup::new().engine(engine), Setup::guira_argument);
+            setup.guira_argument(&takeover).start_guira()
+        };
+        let first = start();
+        let mut client = first.connect();
+        store(&mut client, "early", 100);
+        client.abandon();
+        mounted.take_all();
+        let second = start();
+        first.wait();
+        let mut client = second.connect();
+        assert_eq!(stat(&mut client, "curr_items"), 100, "{engine}");
+    }
 }
 
 /// Which of the blocks that a file holds anything of.

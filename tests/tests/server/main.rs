@@ -14,5 +14,4 @@ mod mica_rings;
 mod store_engine;
 mod takeover;
 mod tls;
-mod top_keys;
 mod upgrade;

@@ -8,6 +8,7 @@ mod output;
 mod pool;
 pub(crate) mod python;
 pub(crate) mod sanitize;
+pub(crate) mod simulation;
 pub(crate) mod soak;
 pub(crate) mod steps;
 pub(crate) mod suites;

@@ -32,6 +32,7 @@ pub(crate) fn steps() -> Vec<Step> {
         Step { name: "mysql", work: mysql::tests },
         Step { name: "regions", work: |_| Work::Commands(ignored_tests("client")) },
         Step { name: "demo", work: demo },
+        super::simulation::step(),
         Step { name: "fuzz", work: fuzz::step },
         Step { name: "long-tests", work: |_| Work::Commands(vec![long_tests()]) },
         Step {
@@ -54,7 +55,7 @@ pub(crate) fn chosen(arguments: &[String]) -> &[String] {
 }
 
 /// The seed that the command line names. Steps have no arguments, so it is read from there.
-fn seed() -> Option<String> {
+pub(super) fn seed() -> Option<String> {
     std::env::args().skip_while(|argument| argument != SEED).nth(1)
 }
 

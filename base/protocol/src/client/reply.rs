@@ -84,16 +84,17 @@ const LINE_END: &[u8] = b"\r\n";
 
 /// Reads the first reply. Values longer than `value_max` bytes are [`Read::TooLong`].
 ///
-/// A line that ends with a bare line feed is broken: the rest of a message with a line feed in it would be read as the
-/// reply to the next request. So is a line of a value with anything behind its numbers, and a data block without a line
-/// end: its length was not the one of the data.
+/// A line may end with a bare line feed. A line of a value with anything behind its numbers is broken, and so are flags of
+/// more than 32 bits, which nothing here could pass on, and a data block without a line end: its length was not the one
+/// of the data.
 #[inline]
 pub fn read(input: &[u8], value_max: u32) -> Read<'_> {
     let Some(end) = memchr(b'\n', input) else {
         return if input.len() > LINE_MAX { Read::Broken } else { Read::Unfinished(0) };
     };
-    let [ref line @ .., b'\r'] = input[..end] else {
-        return Read::Broken;
+    let line = match input[..end] {
+        [ref line @ .., b'\r'] => line,
+        ref line => line,
     };
     let block = Block { input, at: end + 1, value_max };
     if line == reply::END {

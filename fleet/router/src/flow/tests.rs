@@ -190,7 +190,7 @@ impl Bench {
 
     fn with(change: impl FnOnce(RouterOptions) -> RouterOptions, mut log: Option<DeleteLog>) -> Self {
         let servers = Servers::start();
-        let options = change(plain_options(servers.pool(&[0])));
+        let options = change(plain_options(servers.pool(&[0]), Duration::from_secs(20)));
         let mut loader = Loader::new(&options);
         let plan = Arc::new(loader.load().unwrap());
         let shared = Shared::new(&options, Arc::new(host(&options, 1).unwrap()), plan.clone(), &loader, &[]);

@@ -1,7 +1,7 @@
 //! How far a file was replayed, kept beside it, so that the next replay does not begin anew. It is no promise: what was delivered since it was last written is delivered
 //! once more, which does no harm to a delete.
 
-use guira_disk::{self as disk, Durability};
+use guira_disk::{self as disk, Durability, Mode};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -87,7 +87,7 @@ impl ProgressFile {
     /// Replaces it as a whole.
     pub(crate) fn save(&self, progress: &Progress) -> io::Result<()> {
         self.path.parent().map_or(Ok(()), disk::create_dir_all)?;
-        disk::replace(&self.path, progress.text().as_bytes(), MODE, Durability::Unsynced)
+        disk::replace(&self.path, progress.text().as_bytes(), Mode::Masked(MODE), Durability::Unsynced)
     }
 
     /// The file has no more deletes to deliver: removes both, but keeps a file that has lines which could not be read, out of the way.
@@ -110,9 +110,10 @@ pub(crate) fn tidy(root: &Path, names: &[String]) {
     let known: Vec<String> = names.iter().map(|name| name.replace('/', ".")).collect();
     for entry in disk::read_dir(root.join(FOLDER)).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        // A router may be replacing the file at this moment.
-        let of = name.split_once(".new-").map_or(&*name, |(of, _)| of);
-        if !name.ends_with(".unreadable") && !known.iter().any(|known| known == of) {
+        // A router, perhaps an older one, may be replacing a file at this moment.
+        let of = name.strip_suffix(".new").unwrap_or(&name);
+        let is_kept = name.ends_with(".unreadable") || name.starts_with(disk::UNFINISHED);
+        if !is_kept && !known.iter().any(|known| known == of) {
             // Another router may be faster.
             let _ = disk::remove_file(entry.path());
         }

@@ -380,10 +380,8 @@ fn a_file_that_mcrouter_may_write_to_is_left_alone_unless_it_has_ended() {
 /// A router with one pool of these servers.
 fn options(servers: &[&Address]) -> RouterOptions {
     let list: Vec<String> = servers.iter().map(|server| format!("\"{server}\"")).collect();
-    plain_options(format!(
-        r#"{{"pools": {{"P": {{"servers": [{}]}}}}, "route": "PoolRoute|P"}}"#,
-        list.join(", ")
-    ))
+    let pools = format!(r#"{{"P": {{"servers": [{}]}}}}"#, list.join(", "));
+    plain_options(format!(r#"{{"pools": {pools}, "route": "PoolRoute|P"}}"#), Duration::from_secs(20))
 }
 
 fn configured(servers: &[&Address]) -> Places {

@@ -1,0 +1,45 @@
+//! Runs seeds, one after the other.
+
+use crate::options::Options;
+use crate::scenario::{Found, SCENARIOS, Scenario};
+use guira_world::{Outcome, run as run_world};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// Runs the seeds until one of them finds something.
+#[expect(clippy::disallowed_methods, reason = "the speed is measured outside of the world")]
+pub(crate) fn run(options: &Options) -> ExitCode {
+    let begin = Instant::now();
+    let (mut simulated, mut steps, mut total) = (Duration::ZERO, 0, Found::default());
+    for seed in options.seed..options.seed.saturating_add(options.seeds) {
+        let scenario = options.scenario.unwrap_or(SCENARIOS[seed as usize % SCENARIOS.len()]);
+        let outcome = run_seed(scenario, seed);
+        simulated += outcome.time;
+        steps += outcome.steps;
+        let found = outcome.result.unwrap_or_default();
+        let panics = outcome.panics.into_iter().map(|(task, text)| format!("{task} panicked: {text}"));
+        let stuck = outcome.stuck.into_iter().map(|task| format!("{task} waits for ever"));
+        let wrong: Vec<String> = found.wrong.iter().cloned().chain(panics).chain(stuck).collect();
+        if !wrong.is_empty() {
+            let name = scenario.name();
+            println!("seed {seed}, {name}: {}", wrong.join("\n"));
+            println!("repeat with: cargo xtask simulate --scenario {name} --seed {seed}");
+            return ExitCode::FAILURE;
+        }
+        total.add(&found);
+    }
+    let took = begin.elapsed().as_secs_f64();
+    println!("seeds {} to {}: {total}", options.seed, options.seed + options.seeds - 1);
+    let times = simulated.as_secs_f64() / took;
+    println!(
+        "{:.0} s of the world in {took:.1} s: {times:.0} times as fast as time; {:.2} million steps a second",
+        simulated.as_secs_f64(),
+        steps as f64 / took / 1e6
+    );
+    ExitCode::SUCCESS
+}
+
+fn run_seed(scenario: Scenario, seed: u64) -> Outcome<Found> {
+    let options = guira_world::Options { switch_every: 2 << (seed % 6), ..guira_world::Options::of(seed) };
+    run_world(options, move || scenario.play())
+}
