@@ -4,7 +4,6 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use super::tools::{cargo, command, target_folder};
-use super::{Step, Work};
 
 const PROFILE: &str = "simulation";
 const PROGRAM: &str = "guira-simulation";
@@ -24,19 +23,8 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Many seeds, from the given one.
-pub(super) fn step() -> Step {
-    Step {
-        name: "simulation",
-        work: |root| {
-            let seed = super::soak::seed().unwrap_or_else(|| "1".to_owned());
-            let arguments = ["--seed", &seed, "--seeds", "20000"].map(str::to_owned);
-            Work::Commands(commands(root, &arguments))
-        },
-    }
-}
-
-fn commands(root: &Path, arguments: &[String]) -> Vec<Command> {
+/// The build of the simulator, and its run with these arguments.
+pub(super) fn commands(root: &Path, arguments: &[String]) -> Vec<Command> {
     let folder = root.join(target_folder(root)).join("simulated");
     let mut build = cargo(&["build", "--quiet", "--profile", PROFILE, "-p", PROGRAM]);
     build.env("RUSTFLAGS", "--cfg guira_simulated").env("CARGO_TARGET_DIR", &folder);

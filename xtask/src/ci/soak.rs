@@ -32,7 +32,7 @@ pub(crate) fn steps() -> Vec<Step> {
         Step { name: "mysql", work: mysql::tests },
         Step { name: "regions", work: |_| Work::Commands(ignored_tests("client")) },
         Step { name: "demo", work: demo },
-        super::simulation::step(),
+        Step { name: "simulation", work: simulation },
         Step { name: "fuzz", work: fuzz::step },
         Step { name: "long-tests", work: |_| Work::Commands(vec![long_tests()]) },
         Step {
@@ -55,7 +55,7 @@ pub(crate) fn chosen(arguments: &[String]) -> &[String] {
 }
 
 /// The seed that the command line names. Steps have no arguments, so it is read from there.
-pub(super) fn seed() -> Option<String> {
+fn seed() -> Option<String> {
     std::env::args().skip_while(|argument| argument != SEED).nth(1)
 }
 
@@ -79,6 +79,12 @@ fn takeovers(root: &Path) -> Work {
 /// A router before servers that misbehave: which engine they have does not matter.
 fn router(root: &Path) -> Work {
     Work::Commands(vec![build_released(&["guira", "guira-soak"]), program(root, "release", &["router"])])
+}
+
+/// Many seeds of regions in a simulated machine, from the given one.
+fn simulation(root: &Path) -> Work {
+    let seed = seed().unwrap_or_else(|| "1".to_owned());
+    Work::Commands(super::simulation::commands(root, &[SEED, &seed, "--seeds", "20000"].map(str::to_owned)))
 }
 
 /// Ten minutes of random faults of the region that people look at.
