@@ -3,12 +3,38 @@
 use crate::options::Options;
 use crate::scenario::{Found, SCENARIOS, Scenario};
 use guira_world::{Outcome, run as run_world};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
+/// Seeds of one process: killed programs of the machine keep their memory until the process ends.
+const AT_ONCE: u64 = 250;
+
 /// Runs the seeds until one of them finds something.
-#[expect(clippy::disallowed_methods, reason = "the speed is measured outside of the world")]
 pub(crate) fn run(options: &Options) -> ExitCode {
+    if options.seeds <= AT_ONCE {
+        return run_here(options);
+    }
+    let end = options.seed.saturating_add(options.seeds);
+    for seed in (options.seed..end).step_by(AT_ONCE as usize) {
+        if !run_in_a_process(&Options { seed, seeds: AT_ONCE.min(end - seed), ..options.clone() }) {
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// Whether the seeds found nothing.
+fn run_in_a_process(options: &Options) -> bool {
+    let mut program = Command::new(std::env::current_exe().expect("the program has a path"));
+    program.args(["--seed", &options.seed.to_string(), "--seeds", &options.seeds.to_string()]);
+    if let Some(scenario) = options.scenario {
+        program.args(["--scenario", scenario.name()]);
+    }
+    program.status().is_ok_and(|status| status.success())
+}
+
+#[expect(clippy::disallowed_methods, reason = "the speed is measured outside of the world")]
+fn run_here(options: &Options) -> ExitCode {
     let begin = Instant::now();
     let (mut simulated, mut steps, mut total) = (Duration::ZERO, 0, Found::default());
     for seed in options.seed..options.seed.saturating_add(options.seeds) {
