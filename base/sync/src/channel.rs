@@ -2,12 +2,11 @@
 //! engines, node and fleet names either.
 
 #[cfg(guira_simulated)]
-pub use guira_world::channel::{
-    Receiver, RecvTimeoutError, SendError, Sender, SyncSender, TryRecvError, TrySendError, channel,
-    sync_channel,
-};
+use guira_world::channel as channels;
 #[cfg(not(guira_simulated))]
-pub use std::sync::mpsc::{
+use std::sync::mpsc as channels;
+
+pub use channels::{
     Receiver, RecvTimeoutError, SendError, Sender, SyncSender, TryRecvError, TrySendError, channel,
     sync_channel,
 };

@@ -2,12 +2,11 @@
 //! fleet names either.
 
 #[cfg(guira_simulated)]
-pub use guira_world::thread::{
-    Builder, JoinHandle, Scope, ScopedJoinHandle, Thread, available_parallelism, current, panicking, park,
-    park_timeout, scope, sleep, spawn, yield_now,
-};
+use guira_world::thread as threads;
 #[cfg(not(guira_simulated))]
-pub use std::thread::{
+use std::thread as threads;
+
+pub use threads::{
     Builder, JoinHandle, Scope, ScopedJoinHandle, Thread, available_parallelism, current, panicking, park,
     park_timeout, scope, sleep, spawn, yield_now,
 };

@@ -2,6 +2,7 @@
 
 use crate::listener::Listener;
 use crate::net::UdpSocket;
+use guira_sync::lock::OnceLock;
 use rustix::fd::{FromRawFd, OwnedFd, RawFd};
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use std::io;
@@ -37,13 +38,11 @@ fn announced(pid: Option<&str>, fds: Option<&str>, own: u32) -> RawFd {
 /// # Errors
 /// If a descriptor is not a socket, or not of a supported kind, or does not listen.
 pub fn inherited_sockets() -> io::Result<Vec<Inherited>> {
-    static TAKEN: guira_sync::lock::Once = guira_sync::lock::Once::new();
-    let mut count = 0;
-    TAKEN.call_once(|| {
-        let variable = |name| std::env::var(name).ok();
-        let (pid, fds) = (variable("LISTEN_PID"), variable("LISTEN_FDS"));
-        count = announced(pid.as_deref(), fds.as_deref(), std::process::id());
-    });
+    static TAKEN: OnceLock<()> = OnceLock::new();
+    let variable = |name| std::env::var(name).ok();
+    let (pid, fds) = (variable("LISTEN_PID"), variable("LISTEN_FDS"));
+    let is_first = TAKEN.set(()).is_ok();
+    let count = if is_first { announced(pid.as_deref(), fds.as_deref(), std::process::id()) } else { 0 };
     let named =
         |fd| take(fd).map_err(|error| io::Error::other(format!("descriptor {fd} of LISTEN_FDS: {error}")));
     (FIRST..FIRST + count).map(named).collect()

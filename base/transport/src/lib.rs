@@ -21,7 +21,6 @@ pub use datagram::{
 pub use inherited::{Inherited, inherited_sockets};
 pub use listener::{AcceptError, ListenError, ListenOptions, Listener};
 pub use mailbox::Mailbox;
-pub use net::{connect_unix, is_listening, notice_lost_peer};
 pub use passing::{FDS_AT_ONCE, PeerProcess, receive_fds, send_fds};
 pub use path::{
     BURST_MAX, ClientPath, Lender, LossMeter, Losses, PAYLOAD_MAX, Park, RING_PATH_BYTES, RingClientPath,

@@ -252,8 +252,7 @@ impl Drop for Listener {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::net::TcpStream;
-    use crate::net::UnixStream;
+    use crate::net::{TcpStream, UnixStream};
     use crate::stream::Progress;
     use std::io::Write;
     use std::os::unix::fs::PermissionsExt;

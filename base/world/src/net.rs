@@ -5,6 +5,7 @@
 
 mod address;
 mod datagram;
+mod descriptor;
 mod local;
 mod poll;
 mod stream;

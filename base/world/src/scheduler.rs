@@ -17,7 +17,7 @@ use std::time::Duration;
 pub struct Options {
     /// Decides every choice.
     pub seed: u64,
-    /// One of so many yield points lets another task run; 1 for each.
+    /// One in this many yield points lets another task run; 1 for each.
     pub switch_every: u64,
     /// The most nanoseconds that a step takes.
     pub step_ns: u64,
@@ -35,7 +35,7 @@ impl Options {
 /// How a run ended.
 #[derive(Debug)]
 pub struct Outcome<R> {
-    /// The result of the first task; `None` if it did not end.
+    /// The result of the first task; `None` if that did not end in time.
     pub result: Option<R>,
     /// Differs if a choice differed.
     pub digest: u64,
@@ -114,10 +114,17 @@ impl Ord for Due {
     }
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Default)]
+struct Timers {
+    queue: BinaryHeap<Reverse<Due>>,
+    set: u64,
+}
+
+#[derive(Debug, Default)]
 struct Fate {
     is_dead: bool,
-    is_frozen: bool,
+    /// The tasks that would run if the process was not frozen.
+    frozen: Option<Vec<TaskId>>,
 }
 
 struct World {
@@ -129,12 +136,13 @@ struct World {
     tasks: Vec<Task>,
     ready: Vec<TaskId>,
     running: Option<TaskId>,
-    timers: BinaryHeap<Reverse<Due>>,
-    timers_set: u64,
+    timers: Timers,
     processes: Vec<Fate>,
-    panics: Vec<(String, String)>,
-    number: u64,
+    /// Called for each process that is killed.
     at_ends: Vec<fn(Process)>,
+    panics: Vec<(String, String)>,
+    /// Distinguishes the worlds of a thread.
+    number: u64,
 }
 
 thread_local! {
@@ -160,12 +168,11 @@ pub fn run<R: 'static>(options: Options, main: impl FnOnce() -> R + 'static) -> 
         tasks: Vec::new(),
         ready: Vec::new(),
         running: None,
-        timers: BinaryHeap::new(),
-        timers_set: 0,
+        timers: Timers::default(),
         processes: vec![Fate::default()],
+        at_ends: Vec::new(),
         panics: Vec::new(),
         number: WORLDS.replace(WORLDS.get() + 1),
-        at_ends: Vec::new(),
     };
     WORLD.with_borrow_mut(|slot| assert!(slot.replace(world).is_none(), "a world runs already"));
     let result = std::rc::Rc::new(RefCell::new(None));
@@ -179,7 +186,7 @@ pub fn run<R: 'static>(options: Options, main: impl FnOnce() -> R + 'static) -> 
     while !has_ended(first) && step() {}
     let world = WORLD.take().expect("it was put there");
     let stuck = world.tasks.iter().filter(|task| task.is_waiting && task.coroutine.is_some());
-    let is_stuck = result.borrow().is_none() && world.ready.is_empty() && world.timers.is_empty();
+    let is_stuck = result.borrow().is_none() && world.ready.is_empty() && world.timers.queue.is_empty();
     let outcome = Outcome {
         result: result.borrow_mut().take(),
         digest: world.digest,
@@ -226,9 +233,10 @@ pub(crate) fn message(panic: &(dyn Any + Send)) -> String {
 fn next() -> Option<(TaskId, Coroutine)> {
     loop {
         let due = with(|world| {
+            let timers = &mut world.timers.queue;
             let is_due =
-                world.timers.peek().is_some_and(|Reverse(due)| due.at <= world.now || world.ready.is_empty());
-            is_due.then(|| world.timers.pop()).flatten()
+                timers.peek().is_some_and(|Reverse(due)| due.at <= world.now || world.ready.is_empty());
+            is_due.then(|| timers.pop()).flatten()
         });
         if let Some(Reverse(due)) = due {
             with(|world| world.now = world.now.max(due.at));
@@ -237,7 +245,11 @@ fn next() -> Option<(TaskId, Coroutine)> {
             }
             match due.timer {
                 Timer::Wake(ticket) => with(|world| world.wake(ticket, Woken::ByTime)),
-                Timer::Thaw(process) => with(|world| world.processes[process.0 as usize].is_frozen = false),
+                Timer::Thaw(process) => with(|world| {
+                    world
+                        .ready
+                        .extend(world.processes[process.0 as usize].frozen.take().into_iter().flatten());
+                }),
                 Timer::Call(call) => call(),
             }
             continue;
@@ -258,32 +270,21 @@ impl World {
         let place = self.random.below(self.ready.len() as u64) as usize;
         let id = self.ready.swap_remove(place);
         let task = &mut self.tasks[id.0 as usize];
-        let fate = self.processes[task.process.0 as usize];
-        if fate.is_frozen && !fate.is_dead {
-            self.thawed_later(id);
+        let fate = &mut self.processes[task.process.0 as usize];
+        if fate.is_dead {
+            std::mem::forget(task.coroutine.take());
+            return Some(None);
+        }
+        if let Some(frozen) = &mut fate.frozen {
+            frozen.push(id);
             return Some(None);
         }
         let Some(coroutine) = task.coroutine.take() else { return Some(None) };
-        if fate.is_dead {
-            std::mem::forget(coroutine);
-            return Some(None);
-        }
         self.now += 1 + self.random.below(self.options.step_ns);
         self.steps += 1;
         self.mix(u64::from(id.0) << 48 ^ self.now);
         self.running = Some(id);
         Some(Some((id, coroutine)))
-    }
-
-    /// A task of a frozen process is looked at again after a while.
-    fn thawed_later(&mut self, id: TaskId) {
-        const LATER: u64 = 1_000_000;
-        let task = &mut self.tasks[id.0 as usize];
-        task.is_waiting = true;
-        let ticket = Ticket { task: id, round: task.round };
-        let woken = task.woken;
-        self.set_timer(self.now + LATER, Timer::Wake(ticket));
-        self.tasks[id.0 as usize].woken = woken;
     }
 
     fn mix(&mut self, value: u64) {
@@ -305,8 +306,8 @@ impl World {
     }
 
     fn set_timer(&mut self, at: u64, timer: Timer) {
-        self.timers_set += 1;
-        self.timers.push(Reverse(Due { at, number: self.timers_set, timer }));
+        self.timers.set += 1;
+        self.timers.queue.push(Reverse(Due { at, number: self.timers.set, timer }));
     }
 }
 
@@ -333,7 +334,7 @@ pub fn start(name: &str, work: impl FnOnce() + 'static) -> Process {
     process
 }
 
-/// Ends a process at once: no task of it runs any more, and nothing is dropped, as if it was killed.
+/// Ends a process at once, as SIGKILL does: no task of it runs any more, and nothing is dropped.
 pub fn kill(process: Process) {
     let calls = with(|world| world.at_ends.clone());
     calls.into_iter().for_each(|call| call(process));
@@ -343,16 +344,16 @@ pub fn kill(process: Process) {
     }
 }
 
-/// No task of a process runs for this long, as if it was stopped by a signal, or its machine paused.
+/// Stops all tasks of a process for this long, as SIGSTOP or a paused machine does.
 pub fn freeze(process: Process, time: Duration) {
     with(|world| {
-        world.processes[process.0 as usize].is_frozen = true;
+        world.processes[process.0 as usize].frozen.get_or_insert_default();
         world.set_timer(world.now + time.as_nanos() as u64, Timer::Thaw(process));
     });
     point();
 }
 
-/// Has `call` called for each process that is killed, before.
+/// `call` is called for each process before it is killed.
 pub(crate) fn at_end(call: fn(Process)) {
     with(|world| world.at_ends.push(call));
 }
@@ -464,7 +465,7 @@ pub(crate) fn wake(ticket: Ticket) {
     });
 }
 
-/// State of a world outside of the scheduler: made anew for each world.
+/// State of a world that another module keeps. Each world begins with its default.
 #[derive(Debug)]
 pub(crate) struct Own<T>(RefCell<Option<(u64, T)>>);
 
@@ -475,7 +476,7 @@ impl<T: Default> Own<T> {
 
     /// The state of this world. `begin` is called when it is made.
     pub(crate) fn with<R>(&self, begin: fn(), work: impl FnOnce(&mut T) -> R) -> R {
-        // What is dropped after a world has its state.
+        // Values that are dropped after the world still find its state.
         let number = WORLD.with_borrow(|world| world.as_ref().map(|world| world.number));
         let mut slot = self.0.borrow_mut();
         if slot.is_none() || number.is_some_and(|number| slot.as_ref().is_some_and(|(of, _)| *of != number)) {

@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// Questions that are sent together.
 const TOGETHER: usize = 64;
 /// The longest value that is read, in bytes.
-const VALUE_MAX: usize = 64 << 20;
+const VALUE_MAX: u32 = 64 << 20;
 
 /// How keys are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -158,12 +158,12 @@ fn without_value(reply: &client::Reply<'_>) -> Option<Cached> {
 
 /// Reads a reply to `mg`; `None` if it is malformed.
 fn meta(connection: &mut Connection, won: impl FnOnce()) -> Result<Option<Cached>, TextError> {
-    let (line, value) = match connection.reply()? {
+    let (line, value) = match connection.reply_up_to(VALUE_MAX)? {
         client::Reply::MetaValue { line, value } => (MetaReply::of(line), value),
         client::Reply::End => return Ok(None),
         other => return Ok(without_value(&other)),
     };
-    let Some(flags) = line.number(b'f').filter(|_| value.len() <= VALUE_MAX) else { return Ok(None) };
+    let Some(flags) = line.number(b'f') else { return Ok(None) };
     let is_won = line.has(b'W');
     if is_won {
         won();
@@ -179,14 +179,11 @@ fn meta(connection: &mut Connection, won: impl FnOnce()) -> Result<Option<Cached
 
 /// Reads a reply to `get`; `None` if it is malformed.
 fn classic(connection: &mut Connection) -> Result<Option<Cached>, TextError> {
-    let value = match connection.reply()? {
+    let value = match connection.reply_up_to(VALUE_MAX)? {
         client::Reply::Value(value) => value,
         client::Reply::Line(reply::META_MISS) => return Ok(None),
         other => return Ok(without_value(&other)),
     };
-    if value.value.len() > VALUE_MAX {
-        return Ok(None);
-    }
     let item = Content::of_item(value.flags, value.value.to_vec());
     Ok((connection.reply()? == client::Reply::End).then_some(Cached::Item(item)))
 }

@@ -1,9 +1,7 @@
 //! The way to a database: TCP, or a UNIX socket.
 
 use guira_client::text::Endpoint;
-use guira_transport::net::UnixStream;
-use guira_transport::net::{Shutdown, TcpStream, ToSocketAddrs};
-use guira_transport::{connect_unix, notice_lost_peer};
+use guira_transport::net::{Shutdown, TcpStream, ToSocketAddrs, UnixStream, connect_unix, notice_lost_peer};
 use std::io::{self, Read, Write};
 use std::time::Duration;
 

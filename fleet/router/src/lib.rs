@@ -29,9 +29,7 @@ mod metrics;
 mod no_pin;
 mod options;
 mod packet_reply;
-#[cfg(test)]
-mod plain_options;
-#[cfg(all(guira_simulated, not(test)))]
+#[cfg(any(test, guira_simulated))]
 pub mod plain_options;
 mod pools;
 mod reload;

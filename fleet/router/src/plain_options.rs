@@ -10,10 +10,6 @@ use guira_upstream::HealthOptions;
 use std::time::Duration;
 
 /// One worker with this configuration; `timeout` is the limit for a reply of a server.
-#[cfg_attr(
-    not(guira_simulated),
-    expect(unreachable_pub, reason = "only a simulated region uses it from outside")
-)]
 pub fn plain_options(config: String, timeout: Duration) -> RouterOptions {
     let settings = Settings::plain("/././", timeout);
     let health = HealthOptions {

@@ -2,7 +2,7 @@
 
 use crate::scenario::Scenario;
 
-/// What is simulated.
+/// The seeds and the scenario to run.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     /// The first seed.

@@ -89,6 +89,9 @@ fn router_options(nodes: &[u8], listen: SocketAddr) -> RouterOptions {
     let mut options = plain_options(config, Duration::from_secs(1));
     options.listen = vec![listen.to_string().parse().expect("an address")];
     options.workers = 2;
+    // A node that is up again is in use again within the run.
+    options.health.probe_initial = Duration::from_millis(100);
+    options.health.probe_max = Duration::from_secs(1);
     options.limits.connections = 1024;
     options.limits.client_requests = 1024;
     options

@@ -6,8 +6,11 @@ use guira_world::{Outcome, run as run_world};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
-/// Seeds of one process: killed programs of the machine keep their memory until the process ends.
+/// Seeds for one process, since killed programs of the machine keep their memory until the process ends.
 const AT_ONCE: u64 = 250;
+
+/// A run that takes longer, in the world's time, hangs.
+const END: Duration = Duration::from_secs(120);
 
 /// Runs the seeds until one of them finds something.
 pub(crate) fn run(options: &Options) -> ExitCode {
@@ -42,10 +45,12 @@ fn run_here(options: &Options) -> ExitCode {
         let outcome = run_seed(scenario, seed);
         simulated += outcome.time;
         steps += outcome.steps;
+        let is_endless = outcome.result.is_none().then(|| format!("the scenario did not end within {END:?}"));
         let found = outcome.result.unwrap_or_default();
         let panics = outcome.panics.into_iter().map(|(task, text)| format!("{task} panicked: {text}"));
-        let stuck = outcome.stuck.into_iter().map(|task| format!("{task} waits for ever"));
-        let wrong: Vec<String> = found.wrong.iter().cloned().chain(panics).chain(stuck).collect();
+        let stuck = outcome.stuck.into_iter().map(|task| format!("{task} is never woken"));
+        let wrong: Vec<String> =
+            found.wrong.iter().cloned().chain(panics).chain(stuck).chain(is_endless).collect();
         if !wrong.is_empty() {
             let name = scenario.name();
             println!("seed {seed}, {name}: {}", wrong.join("\n"));
@@ -66,6 +71,7 @@ fn run_here(options: &Options) -> ExitCode {
 }
 
 fn run_seed(scenario: Scenario, seed: u64) -> Outcome<Found> {
-    let options = guira_world::Options { switch_every: 2 << (seed % 6), ..guira_world::Options::of(seed) };
+    let usual = guira_world::Options::of(seed);
+    let options = guira_world::Options { switch_every: 2 << (seed % 6), end: END, ..usual };
     run_world(options, move || scenario.play())
 }

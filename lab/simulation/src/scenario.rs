@@ -19,7 +19,7 @@ const TIME: Duration = Duration::from_secs(20);
 const HOME: u8 = 100;
 const ROUTER: u8 = 50;
 
-/// What is simulated.
+/// A kind of region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scenario {
     /// Clients of a node.
@@ -129,7 +129,7 @@ fn strike(running: &mut [Running], found: &Mutex<Found>) {
             found.lock().freezes += 1;
         }
         2 => {
-            // To or from the clients or the router: whatever has connections to the victim.
+            // Between the victim and a host that has connections to it.
             let other = host(if victim.host == ROUTER || draw(2) == 0 { HOME } else { ROUTER });
             let ends = (host(victim.host), other);
             let (from, to) = if draw(2) == 0 { ends } else { (ends.1, ends.0) };

@@ -141,12 +141,12 @@ impl Job {
         let begin = now();
         let (mut computed, mut is_right) = (Duration::ZERO, true);
         for command in &self.commands {
-            let mut program = timed(command, root, &times);
+            let (mut program, started) = (timed(command, root, &times), now());
             program.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out.try_clone()?);
             let status = program.status()?;
             computed += fs::read_to_string(&times).map(|text| sum_of_times(&text)).unwrap_or_default();
             if !status.success() {
-                writeln!(out, "{}", ending(command, status))?;
+                writeln!(out, "{}", ending(command, status, started.elapsed()))?;
                 is_right = false;
                 break;
             }
@@ -157,9 +157,8 @@ impl Job {
     }
 }
 
-fn ending(command: &Command, status: ExitStatus) -> String {
-    const TIMEOUT: Option<i32> = Some(124);
-    if status.code() == TIMEOUT {
+fn ending(command: &Command, status: ExitStatus, took: Duration) -> String {
+    if took >= LIMIT {
         format!("{} did not end within {LIMIT:?}", describe(command))
     } else {
         format!("{} ended with {status}", describe(command))

@@ -7,10 +7,8 @@
 mod system;
 
 #[cfg(guira_simulated)]
-pub use guira_world::lock::{
-    Condvar, Mutex, MutexGuard, OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard,
-};
+use guira_world::lock as locks;
 #[cfg(not(guira_simulated))]
-pub use system::{Condvar, Mutex, MutexGuard, OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use system as locks;
 
-pub use std::sync::{Barrier, Once};
+pub use locks::{Condvar, Mutex, MutexGuard, OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard};

@@ -7,16 +7,12 @@ mod simulated;
 mod system;
 
 #[cfg(guira_simulated)]
-pub(crate) use simulated::{Bell, begin_tcp, begin_unix, is_shut_down, listen_tcp, listen_unix, take_error};
-#[cfg(guira_simulated)]
-pub use simulated::{
-    Shutdown, TcpListener, TcpStream, ToSocketAddrs, UdpSocket, UnixDatagram, UnixListener, UnixStream,
-    connect_unix, is_listening, notice_lost_peer,
-};
+use simulated as sockets;
 #[cfg(not(guira_simulated))]
-pub(crate) use system::{Bell, begin_tcp, begin_unix, is_shut_down, listen_tcp, listen_unix, take_error};
-#[cfg(not(guira_simulated))]
-pub use system::{
+use system as sockets;
+
+pub(crate) use sockets::{Bell, begin_tcp, begin_unix, is_shut_down, listen_tcp, listen_unix, take_error};
+pub use sockets::{
     Shutdown, TcpListener, TcpStream, ToSocketAddrs, UdpSocket, UnixDatagram, UnixListener, UnixStream,
     connect_unix, is_listening, notice_lost_peer,
 };

@@ -102,17 +102,18 @@ pub(crate) fn is_shut_down(socket: &UnixListener) -> bool {
     poll(&mut polled, Some(&now)).is_ok() && polled[0].revents().contains(PollFlags::HUP)
 }
 
-/// A peer is asked whether it is there after so long a silence, and then so often.
+/// Silence after which the system probes a connection, and the interval and number of its probes.
 const ASK_AFTER: Duration = Duration::from_secs(5);
 const ASK_EVERY: Duration = Duration::from_secs(5);
 const ASK_TIMES: u32 = 3;
-/// What was sent and is not acknowledged by the peer's host for so long has failed, in milliseconds.
+/// The longest time without an acknowledgement of sent bytes, in milliseconds.
 const UNACKNOWLEDGED_MAX_MS: u32 = 20_000;
 
-/// Has a connection fail within about 20 s if the host of its peer is gone, also while nothing is sent. No FIN comes from a host that has lost its power.
+/// Makes a connection fail within about 20 s if the peer's host is gone, even while nothing is sent: a host that has lost
+/// its power sends no FIN.
 ///
 /// # Errors
-/// What the system says.
+/// An error of the system.
 pub fn notice_lost_peer(socket: &TcpStream) -> io::Result<()> {
     let set = |socket: BorrowedFd<'_>| -> rustix::io::Result<()> {
         sockopt::set_tcp_keepidle(socket, ASK_AFTER)?;
@@ -124,10 +125,11 @@ pub fn notice_lost_peer(socket: &TcpStream) -> io::Result<()> {
     Ok(set(socket.as_fd())?)
 }
 
-/// Connects to a socket in the file system. A server that has more to accept than it has room for says `WouldBlock`: the system would wait for that without end.
+/// Connects to a socket in the file system.
 ///
 /// # Errors
-/// What the system says.
+/// An error of the system; `WouldBlock` if the server's queue of connections is full, for which the system would wait
+/// without a limit.
 pub fn connect_unix(path: &Path) -> io::Result<UnixStream> {
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, FLAGS, None)?;
     connect(&socket, &SocketAddrUnix::new(path)?)?;

@@ -1,10 +1,9 @@
 //! UDP: not modelled yet. A socket can be made and has an address; nothing arrives.
 
-use super::stream::unimplemented_here;
-use super::{TcpListener, address};
+use super::stream::TcpListener;
+use super::{address, descriptor};
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 /// A socket for datagrams.
 #[derive(Debug)]
@@ -76,30 +75,4 @@ impl UdpSocket {
     }
 }
 
-impl AsRawFd for UdpSocket {
-    fn as_raw_fd(&self) -> RawFd {
-        self.0.as_raw_fd()
-    }
-}
-
-impl AsFd for UdpSocket {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-}
-
-impl From<OwnedFd> for UdpSocket {
-    /// # Panics
-    /// Always: a world has no descriptors of the system.
-    fn from(_: OwnedFd) -> Self {
-        unimplemented_here()
-    }
-}
-
-impl From<UdpSocket> for OwnedFd {
-    /// # Panics
-    /// Always: a world has no descriptors of the system.
-    fn from(_: UdpSocket) -> Self {
-        unimplemented_here()
-    }
-}
+descriptor::forward!(UdpSocket);

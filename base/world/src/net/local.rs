@@ -1,11 +1,10 @@
 //! Sockets with names of files, on the host of a process: TCP in the world, found by their path.
 
-use super::stream::{TcpListener, TcpStream, unimplemented_here};
-use super::wires;
+use super::stream::{TcpListener, TcpStream};
+use super::{descriptor, wires};
 use crate::scheduler;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -161,37 +160,5 @@ impl Write for &UnixStream {
     }
 }
 
-macro_rules! descriptor {
-    ($name:ident) => {
-        impl AsRawFd for $name {
-            fn as_raw_fd(&self) -> RawFd {
-                self.0.as_raw_fd()
-            }
-        }
-
-        impl AsFd for $name {
-            fn as_fd(&self) -> BorrowedFd<'_> {
-                self.0.as_fd()
-            }
-        }
-
-        impl From<OwnedFd> for $name {
-            /// # Panics
-            /// Always: a world has no descriptors of the system.
-            fn from(_: OwnedFd) -> Self {
-                unimplemented_here()
-            }
-        }
-
-        impl From<$name> for OwnedFd {
-            /// # Panics
-            /// Always: a world has no descriptors of the system.
-            fn from(_: $name) -> Self {
-                unimplemented_here()
-            }
-        }
-    };
-}
-
-descriptor!(UnixStream);
-descriptor!(UnixListener);
+descriptor::forward!(UnixStream);
+descriptor::forward!(UnixListener);

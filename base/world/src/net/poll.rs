@@ -3,11 +3,10 @@
 use super::wires::{self, Kind};
 use crate::scheduler::{self, Woken};
 use crate::wait::Waiters;
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// What a socket is ready for.
@@ -21,59 +20,39 @@ pub struct Ready {
     pub failed: bool,
 }
 
-/// What a poller knows: tokens and interests by descriptor.
-#[derive(Debug, Default)]
-struct Entries {
-    sources: BTreeMap<i32, (u64, Ready)>,
-}
-
-thread_local! {
-    static POLLS: RefCell<(u64, BTreeMap<u64, Entries>)> = RefCell::default();
-}
-
 /// A set of event sources.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Poll {
-    number: u64,
-}
-
-thread_local! {
-    static BELLS: RefCell<BTreeMap<u64, Rc<Waiters>>> = RefCell::default();
+    /// Tokens and interests by descriptor. Never contended: no task runs while another one has it.
+    sources: Mutex<BTreeMap<i32, (u64, Ready)>>,
+    bell: Arc<Waiters>,
 }
 
 impl Poll {
     /// An empty set.
     pub fn new() -> Self {
-        POLLS.with_borrow_mut(|(last, polls)| {
-            *last += 1;
-            polls.insert(*last, Entries::default());
-            BELLS.with_borrow_mut(|bells| bells.insert(*last, Rc::default()));
-            Poll { number: *last }
-        })
+        Self::default()
     }
 
-    fn bell(&self) -> Rc<Waiters> {
-        BELLS.with_borrow(|bells| bells.get(&self.number).cloned().unwrap_or_default())
+    fn sources(&self) -> MutexGuard<'_, BTreeMap<i32, (u64, Ready)>> {
+        self.sources.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn entries<R>(&self, work: impl FnOnce(&mut Entries) -> R) -> R {
-        POLLS.with_borrow_mut(|(_, polls)| work(polls.entry(self.number).or_default()))
-    }
-
-    /// Adds a socket, or changes what is waited for.
+    /// Adds a socket, or changes the interest in it.
     ///
     /// # Errors
     /// If it is no socket of the world.
     pub fn set(&self, source: impl AsFd, token: u64, interest: Ready) -> io::Result<()> {
-        let (fd, bell, number) = (source.as_fd().as_raw_fd(), self.bell(), self.number);
+        let fd = source.as_fd().as_raw_fd();
         let is_known = wires::with(|net| {
             let socket = net.sockets.get_mut(&fd)?;
-            socket.polls.retain(|(other, _)| *other != number);
-            socket.polls.push((number, bell));
+            if !socket.polls.iter().any(|bell| Arc::ptr_eq(bell, &self.bell)) {
+                socket.polls.push(self.bell.clone());
+            }
             Some(())
         });
         is_known.ok_or(io::ErrorKind::NotFound)?;
-        self.entries(|entries| entries.sources.insert(fd, (token, interest)));
+        self.sources().insert(fd, (token, interest));
         Ok(())
     }
 
@@ -82,52 +61,59 @@ impl Poll {
     /// # Errors
     /// If it was not added.
     pub fn remove(&self, source: impl AsFd) -> io::Result<()> {
-        let (fd, number) = (source.as_fd().as_raw_fd(), self.number);
+        let fd = source.as_fd().as_raw_fd();
+        self.forget(fd);
+        self.sources().remove(&fd).map(drop).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn forget(&self, fd: i32) {
         wires::with(|net| {
-            net.sockets.get_mut(&fd).map(|socket| socket.polls.retain(|(other, _)| *other != number))
+            if let Some(socket) = net.sockets.get_mut(&fd) {
+                socket.polls.retain(|bell| !Arc::ptr_eq(bell, &self.bell));
+            }
         });
-        let removed = self.entries(|entries| entries.sources.remove(&fd));
-        removed.map(drop).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     /// Waits for events, at most for `limit`: tokens, and what their sockets are ready for.
     pub fn wait(&self, limit: Option<Duration>) -> Vec<(u64, Ready)> {
         scheduler::point();
         let end = limit.map(|limit| scheduler::now().saturating_add(limit));
-        let bell = self.bell();
         loop {
             let events = self.events();
             let left = end.map(|end| end.saturating_sub(scheduler::now()));
             if !events.is_empty() || left.is_some_and(|left| left.is_zero()) {
                 return events;
             }
-            bell.enter();
-            if bell.wait(left) == Woken::ByTime {
+            self.bell.enter();
+            if self.bell.wait(left) == Woken::ByTime {
                 return self.events();
             }
         }
     }
 
     fn events(&self) -> Vec<(u64, Ready)> {
-        let sources: Vec<_> =
-            self.entries(|entries| entries.sources.iter().map(|(fd, source)| (*fd, *source)).collect());
         let mut events = Vec::new();
-        for (fd, (token, interest)) in sources {
-            let Some(ready) = ready(fd) else {
-                // It was closed.
-                self.entries(|entries| entries.sources.remove(&fd));
-                continue;
-            };
+        // A socket that was closed is no source any more.
+        self.sources().retain(|fd, (token, interest)| {
+            let Some(ready) = ready(*fd) else { return false };
             let wanted = Ready {
                 read: ready.read && interest.read,
                 write: ready.write && interest.write,
                 failed: ready.failed,
             };
             if wanted != Ready::default() {
-                events.push((token, wanted));
+                events.push((*token, wanted));
             }
-        }
+            true
+        });
         events
+    }
+}
+
+impl Drop for Poll {
+    fn drop(&mut self) {
+        let fds: Vec<i32> = self.sources().keys().copied().collect();
+        fds.into_iter().for_each(|fd| self.forget(fd));
     }
 }
 
@@ -136,28 +122,11 @@ pub fn wait_for(sources: &[(BorrowedFd<'_>, Ready)], limit: Option<Duration>) ->
     let poll = Poll::new();
     for (token, (source, interest)) in sources.iter().enumerate() {
         if poll.set(source, token as u64, *interest).is_err() {
-            // What is no socket of the world is always ready.
+            // Anything but a socket of the world is always ready.
             return 1;
         }
     }
-    let ready = poll.wait(limit).len();
-    for (source, _) in sources {
-        let _ = poll.remove(source);
-    }
-    ready
-}
-
-impl Default for Poll {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Drop for Poll {
-    fn drop(&mut self) {
-        POLLS.with_borrow_mut(|(_, polls)| polls.remove(&self.number));
-        BELLS.with_borrow_mut(|bells| bells.remove(&self.number));
-    }
+    poll.wait(limit).len()
 }
 
 fn ready(fd: i32) -> Option<Ready> {

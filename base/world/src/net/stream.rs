@@ -1,10 +1,10 @@
 //! Sockets with the face of std's.
 
-use super::{address, wires};
+use super::{address, descriptor, wires};
 use crate::scheduler::{self, Woken};
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, SocketAddr, ToSocketAddrs};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -57,6 +57,20 @@ impl Handle {
                 return attempt();
             }
         }
+    }
+}
+
+impl AsRawFd for Handle {
+    fn as_raw_fd(&self) -> RawFd {
+        self.fd
+    }
+}
+
+impl AsFd for Handle {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the number is not -1. It is no descriptor of the system: only doors of the world take it, and they
+        // look it up among the world's sockets; a call of the system would fail with EBADF.
+        unsafe { BorrowedFd::borrow_raw(self.fd) }
     }
 }
 
@@ -310,45 +324,6 @@ impl TcpListener {
     }
 }
 
-macro_rules! descriptor {
-    ($name:ident) => {
-        impl From<OwnedFd> for $name {
-            /// # Panics
-            /// Always: a world has no descriptors of the system.
-            fn from(_: OwnedFd) -> Self {
-                unimplemented_here()
-            }
-        }
-
-        impl From<$name> for OwnedFd {
-            /// # Panics
-            /// Always: a world has no descriptors of the system.
-            fn from(_: $name) -> Self {
-                unimplemented_here()
-            }
-        }
-
-        impl AsRawFd for $name {
-            fn as_raw_fd(&self) -> RawFd {
-                self.0.fd
-            }
-        }
-
-        impl AsFd for $name {
-            fn as_fd(&self) -> BorrowedFd<'_> {
-                // SAFETY: the number is not -1. It is no descriptor of the system: whatever takes it here is a door of
-                // the world, which looks it up among its own sockets; a call of the system would fail with EBADF.
-                unsafe { BorrowedFd::borrow_raw(self.0.fd) }
-            }
-        }
-    };
-}
-
-/// A descriptor of the system has reached the world.
-pub(super) fn unimplemented_here() -> ! {
-    panic!("a world has no descriptors of the system");
-}
-
 /// A descriptor that is readable once it was rung, until it is reset.
 #[derive(Debug)]
 pub struct Bell(Handle);
@@ -377,6 +352,6 @@ impl Default for Bell {
     }
 }
 
-descriptor!(TcpStream);
-descriptor!(TcpListener);
-descriptor!(Bell);
+descriptor::forward!(TcpStream);
+descriptor::forward!(TcpListener);
+descriptor::forward!(Bell);

@@ -7,7 +7,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::PathBuf;
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What the network does to connections.
@@ -17,9 +17,9 @@ pub struct Faults {
     pub latency: (Duration, Duration),
     /// The most bytes that are on the way and not read.
     pub window: usize,
-    /// One of so many writes takes only a part of the bytes; 0 for none.
+    /// One in this many writes takes only a part of the bytes; 0 for none.
     pub partial: u64,
-    /// One of so many writes resets its connection; 0 for none.
+    /// One in this many writes resets its connection; 0 for none.
     pub resets: u64,
 }
 
@@ -41,9 +41,9 @@ const PORTS: u16 = 32_768;
 /// One direction of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Flow {
-    /// What has arrived and was not read.
+    /// Bytes that have arrived and were not read.
     pub(super) received: VecDeque<u8>,
-    /// What was sent and has not arrived; `None` is the end. Packets that a cut has delayed overtake none.
+    /// Packets on the way, in the order of sending; `None` is the end of the bytes.
     packets: VecDeque<Option<Vec<u8>>>,
     on_the_way: usize,
     /// When the last byte on the way arrives.
@@ -80,8 +80,8 @@ pub(super) struct Socket {
     /// Handles that have it.
     handles: u32,
     /// Tasks that wait for a change, and pollers.
-    pub(super) waiters: Rc<Waiters>,
-    pub(super) polls: Vec<(u64, Rc<Waiters>)>,
+    pub(super) waiters: Arc<Waiters>,
+    pub(super) polls: Vec<Arc<Waiters>>,
 }
 
 #[derive(Debug, Default)]
@@ -130,7 +130,7 @@ pub fn heal(from: IpAddr, to: IpAddr) {
     with(|net| net.cuts.remove(&(from, to)));
 }
 
-/// The machine of a process loses its power: its sockets are gone, and the other ends learn of it when they send.
+/// Ends a process as a loss of power does: its sockets are gone, and the other ends are notified when they send.
 pub fn crash(process: Process) {
     let gone: Vec<i32> = with(|net| net.of(process));
     for socket in gone {
@@ -185,7 +185,7 @@ impl Net {
     fn add(&mut self, local: SocketAddr, remote: SocketAddr, kind: Kind, process: Process) -> i32 {
         self.next += 1;
         let fd = FIRST + self.next;
-        let (flow, waiters, polls) = (Flow::default(), Rc::default(), Vec::new());
+        let (flow, waiters, polls) = (Flow::default(), Arc::default(), Vec::new());
         self.sockets.insert(fd, Socket { process, local, remote, kind, flow, handles: 1, waiters, polls });
         fd
     }
@@ -200,8 +200,7 @@ impl Net {
 fn notify(fd: i32) {
     let waiters = with(|net| {
         let socket = net.sockets.get(&fd)?;
-        let polls = socket.polls.iter().map(|(_, waiters)| waiters.clone());
-        Some(std::iter::once(socket.waiters.clone()).chain(polls).collect::<Vec<_>>())
+        Some(std::iter::once(&socket.waiters).chain(&socket.polls).cloned().collect::<Vec<_>>())
     });
     waiters.into_iter().flatten().for_each(|waiters| waiters.wake_all());
 }
@@ -404,7 +403,7 @@ pub(super) fn receive(fd: i32, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(length)
 }
 
-/// The sender has no more bytes: the other end learns of it behind what is on the way.
+/// Ends the sender's direction. The other end is notified after the bytes on the way.
 pub(super) fn end(fd: i32) {
     let found = with(|net| {
         let socket = net.sockets.get(&fd)?;

@@ -7,8 +7,8 @@ use guira_contract::suite::{pin_of, remove, settle};
 use guira_contract::{Access, Control, Engine, Pace, Recency, Session, ValuePin};
 use guira_items::EngineOptions;
 use guira_sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use guira_sync::lock::Barrier;
 use guira_sync::thread;
+use std::sync::Barrier;
 
 fn open(access: Access, memory: usize) -> MicaEngine {
     let max_item_size = 64 << 10;

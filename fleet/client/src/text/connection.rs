@@ -283,10 +283,18 @@ impl Connection {
     /// When the connection fails or is closed, nothing comes in time, what comes is no reply, or a value has more than
     /// 1 GiB.
     pub fn reply(&mut self) -> Result<Reply<'_>, TextError> {
+        self.reply_up_to(VALUE_MAX)
+    }
+
+    /// As [`Connection::reply`], with another limit of a value, in bytes.
+    ///
+    /// # Errors
+    /// As of [`Connection::reply`].
+    pub fn reply_up_to(&mut self, value_max: u32) -> Result<Reply<'_>, TextError> {
         let mut pace = Pace::start();
         let taken = loop {
             let input = &self.input[self.at..];
-            match client::read(input, VALUE_MAX) {
+            match client::read(input, value_max) {
                 client::Read::Reply(_, taken) => break taken,
                 client::Read::Unfinished(wanted) => {
                     let most = if wanted > input.len() + READ { CHUNK } else { READ };
@@ -299,7 +307,7 @@ impl Connection {
         let at = self.at;
         self.at += taken;
         let input = &self.input[at..];
-        match client::read(input, VALUE_MAX) {
+        match client::read(input, value_max) {
             client::Read::Reply(reply, _) => Ok(reply),
             _ => Err(malformed(input)),
         }

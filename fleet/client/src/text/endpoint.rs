@@ -1,13 +1,11 @@
 //! Where a server is.
 
-use guira_transport::net::{TcpStream, ToSocketAddrs};
+use guira_transport::net::{TcpStream, ToSocketAddrs, connect_unix};
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
-
-use guira_transport::connect_unix;
 
 use super::connection::Wire;
 

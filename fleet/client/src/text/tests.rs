@@ -1,6 +1,5 @@
 use guira_sync::thread::{self, JoinHandle};
-use guira_transport::net::TcpListener;
-use guira_transport::net::UnixListener;
+use guira_transport::net::{TcpListener, UnixListener};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::time::Duration;
 

@@ -7,8 +7,7 @@ use super::spool_file::{
 };
 use crate::batch::Work;
 use crate::position::{Lock, PositionError, lock};
-use guira_disk::OpenOptionsExt;
-use guira_disk::{self as disk, File};
+use guira_disk::{self as disk, File, OpenOptionsExt};
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};

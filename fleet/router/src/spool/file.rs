@@ -1,8 +1,7 @@
 //! The file that deletes are logged in at present.
 
 use super::names::{self, Naming};
-use guira_disk::{DirBuilder, File};
-use guira_disk::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use guira_disk::{DirBuilder, DirBuilderExt, File, FileExt, MetadataExt, OpenOptionsExt};
 use rustix::thread::gettid;
 use std::io;
 use std::path::{Path, PathBuf};

@@ -4,8 +4,8 @@ use super::TakeoverError;
 use super::channel::{Channel, Message};
 use super::message::{Kind, tag};
 use guira_serving::{Arrival, FieldWriter, Fields};
-use guira_transport::net::UdpSocket;
-use guira_transport::{FDS_AT_ONCE, Listener, is_listening};
+use guira_transport::net::{UdpSocket, is_listening};
+use guira_transport::{FDS_AT_ONCE, Listener};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// What a socket is for.

@@ -1,9 +1,10 @@
 //! Sockets of the world: bytes arrive in order and once, whatever the network does.
 
+use crate::{good, of};
 use guira_world::net::{Faults, Poll, Ready, TcpListener, TcpStream, crash, cut, heal, set_faults, set_host};
 use guira_world::scheduler::{current_process, freeze, kill, start};
 use guira_world::thread::{sleep, spawn};
-use guira_world::{Options, run, time};
+use guira_world::{run, time};
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr};
@@ -11,20 +12,6 @@ use std::time::Duration;
 
 const SEEDS: u64 = 100;
 const SERVER: &str = "10.0.0.1:11211";
-
-fn of(seed: u64) -> Options {
-    Options { switch_every: 1 + seed % 5, ..Options::of(seed) }
-}
-
-fn good<R: 'static>(seed: u64, main: impl FnOnce() -> R + 'static) -> R {
-    let outcome = run(of(seed), main);
-    assert!(
-        outcome.panics.is_empty() && outcome.stuck.is_empty(),
-        "seed {seed}: {:?}",
-        (outcome.panics, outcome.stuck)
-    );
-    outcome.result.unwrap_or_else(|| panic!("seed {seed}: the first task did not end"))
-}
 
 fn host(last: u8) -> IpAddr {
     IpAddr::from([10, 0, 0, last])

@@ -1,5 +1,6 @@
 //! What tasks see of the world.
 
+use crate::{good, of};
 use guira_world::channel::{RecvTimeoutError, channel, sync_channel};
 use guira_world::lock::{Condvar, Mutex, OnceLock, RwLock};
 use guira_world::scheduler::{call_after, freeze, is_dead, kill, record, start};
@@ -9,20 +10,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const SEEDS: u64 = 200;
-
-fn of(seed: u64) -> Options {
-    Options { switch_every: 1 + seed % 5, ..Options::of(seed) }
-}
-
-fn good<R: 'static>(seed: u64, main: impl FnOnce() -> R + 'static) -> R {
-    let outcome = run(of(seed), main);
-    assert!(
-        outcome.panics.is_empty() && outcome.stuck.is_empty(),
-        "seed {seed}: {:?}",
-        (outcome.panics, outcome.stuck)
-    );
-    outcome.result.unwrap_or_else(|| panic!("seed {seed}: the first task did not end"))
-}
 
 /// Four tasks that count together, with a yield point within the critical section.
 fn counting() -> (u32, Vec<u32>) {
