@@ -25,8 +25,7 @@ pub enum Mode {
     Masked(u32),
 }
 
-/// How the names of files begin that have not taken the place of another one yet. One is left behind if the process is
-/// killed meanwhile.
+/// The beginning of the names of temporary files. One stays if the process is killed during a call.
 pub const UNFINISHED: &str = ".new-";
 
 /// Replaces the content of `path`, or creates it. A reader sees the previous content or the new, never a part, and so
@@ -35,7 +34,7 @@ pub const UNFINISHED: &str = ".new-";
 /// # Errors
 /// An error of the system; the previous content is still there, unless the sync of the folder failed.
 pub fn replace(path: &Path, content: &[u8], mode: Mode, durability: Durability) -> io::Result<()> {
-    let (new, mut file) = create_beside(path, mode)?;
+    let (new, mut file) = create_temporary(path, mode)?;
     let written = file.write_all(content).and_then(|()| {
         if let Mode::Exact(mode) = mode {
             file.set_permissions(Permissions::from_mode(mode))?;
@@ -56,11 +55,11 @@ pub fn replace(path: &Path, content: &[u8], mode: Mode, durability: Durability) 
     }
 }
 
-/// Creates a file that no other process or thread writes: several may replace the same file.
-fn create_beside(path: &Path, mode: Mode) -> io::Result<(PathBuf, File)> {
+/// Creates a file that no other process or thread writes, since several may replace the same file.
+fn create_temporary(path: &Path, mode: Mode) -> io::Result<(PathBuf, File)> {
     let (Mode::Exact(mode) | Mode::Masked(mode)) = mode;
     loop {
-        let new = beside(path);
+        let new = temporary_name(path);
         match File::options().write(true).create_new(true).mode(mode).open(&new) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             created => return created.map(|file| (new, file)),
@@ -69,7 +68,7 @@ fn create_beside(path: &Path, mode: Mode) -> io::Result<(PathBuf, File)> {
 }
 
 /// A name in the same folder. It is short: that of the file may be as long as the file system allows.
-fn beside(path: &Path) -> PathBuf {
+fn temporary_name(path: &Path) -> PathBuf {
     folder_of(path).join(format!("{UNFINISHED}{:016x}", random::seed()))
 }
 
@@ -110,10 +109,10 @@ mod tests {
         for (path, folder) in [("config", "."), ("a/config", "a"), ("/config", "/")] {
             let path = Path::new(path);
             assert_eq!(folder_of(path), Path::new(folder));
-            assert_eq!(beside(path).parent(), Some(Path::new(folder)));
+            assert_eq!(temporary_name(path).parent(), Some(Path::new(folder)));
         }
         let [own, other] = ["/run/a.config", "/run/a.b"].map(Path::new);
-        let all = [beside(own), beside(own), beside(other)];
+        let all = [temporary_name(own), temporary_name(own), temporary_name(other)];
         assert!(all[0] != all[1] && all[0] != all[2] && all[1] != all[2], "{all:?}");
     }
 

@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::net::TcpListener;
+use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
@@ -81,8 +83,11 @@ fn every_command_that_is_shown_has_a_man_page_and_options_to_complete() {
 #[test]
 fn commands_of_the_laboratory_are_passed_on_and_say_where_it_is_missing() {
     let scratch = Scratch::new();
-    let alone = scratch.file("guira");
-    fs::copy(env!("CARGO_BIN_EXE_guira"), &alone).expect("a copy");
+    // A link in a folder of its own. A program that this process has written cannot be started while another test's
+    // child still has the file open ("Text file busy").
+    let folder = Scratch::within(Path::new(env!("CARGO_TARGET_TMPDIR"))).expect("the folder can be written");
+    let alone = folder.file("guira");
+    fs::hard_link(env!("CARGO_BIN_EXE_guira"), &alone).expect("a link");
     for command in [&["load", "--help"][..], &["fleet", "up", "--help"]] {
         let output = Command::new(&alone).args(command).env("PATH", "/nowhere").output().expect("it runs");
         assert_eq!(output.status.code(), Some(1), "{command:?}");
@@ -90,9 +95,8 @@ fn commands_of_the_laboratory_are_passed_on_and_say_where_it_is_missing() {
     }
     // Beside it, and in PATH.
     fs::create_dir(scratch.file("bin")).expect("a folder");
-    let lab = scratch.write("bin/guira-lab", "#!/bin/sh\necho \"$@\"\n");
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    fs::set_permissions(&lab, mode).expect("it may run");
+    let lab = scratch.file("bin/guira-lab");
+    symlink("/bin/echo", &lab).expect("a link");
     let path = lab.parent().expect("a folder").to_str().expect("a plain path");
     let path = format!("{path}:{}", std::env::var("PATH").expect("there is one"));
     let output = Command::new(&alone).args(["load", "-d", "1s"]).env("PATH", path).output().expect("it runs");

@@ -3,10 +3,10 @@
 use crate::arrivals::Arrivals;
 use crate::render::{self, Asked, Form, Uniques};
 use crate::ticket::Ticket;
+use guira_protocol::client::{Value, are_equal};
 use guira_routing::{Answer, Outcome};
 use guira_serving::{ReplyTo, SlotId};
 use guira_upstream::answers::found;
-use guira_upstream::{Value, are_equal};
 use std::ops::Range;
 
 /// What clients have asked and were not answered.

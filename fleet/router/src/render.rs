@@ -2,10 +2,10 @@
 
 use crate::failures;
 use crate::packet_reply::{self, Echo};
+use guira_protocol::client::{has_flag, words};
 use guira_protocol::{KeyBuffer, Noreply, encode_key, number_from};
 use guira_routing::{Answer, Group, Item, Op, Outcome};
 use guira_sync::clock::wall_clock;
-use guira_upstream::{has_flag, words};
 use std::ops::Range;
 
 /// What a client expects.

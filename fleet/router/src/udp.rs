@@ -5,12 +5,12 @@ use crate::client::{Client, KEYS_MAX};
 use crate::counters::Event;
 use crate::no_pin::NoPin;
 use crate::service::RouterService;
+use guira_protocol::client::words;
 use guira_serving::{
     FRAME_BYTES, FRAMED_MAX, Framed, Outbox, ReplyTo, RequestHandler as _, Slice, Speaks, frames,
 };
 use guira_transport::net::UdpSocket;
 use guira_transport::{DATAGRAMS_AT_ONCE, Datagrams, Outgoing, Peer, PortSharing, datagram_socket};
-use guira_upstream::words;
 use std::io;
 use std::net::SocketAddr;
 

@@ -3,13 +3,10 @@
 //! A reply that no server gives to what was asked says that requests and replies do not belong together any more. It is no answer, and the
 //! connection is of no use.
 
-use super::reply::{Reply, Value};
-use guira_protocol::client::{Failure, MetaReply, failure};
+use guira_protocol::client::{Failure, MetaReply, Reply, Value, failure};
 use guira_protocol::number_from;
 use guira_protocol::word::reply;
 use guira_routing::{Answer, Item, Op, Outcome};
-
-pub use guira_protocol::client::belongs;
 
 /// The token of a lease that somebody else has.
 const HOT: u64 = 1;

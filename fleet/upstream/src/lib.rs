@@ -11,17 +11,14 @@ mod in_flight;
 mod intake;
 mod keepalive;
 mod link;
-pub mod reply;
 pub mod wire;
 
 pub use dialer::{AddressChange, Addresses, Dialer, is_busy};
-pub use guira_protocol::client::{are_equal, has_flag, words};
 pub use health::{Cleared, Health, HealthOptions, ProbeSchedule, Prober, Tko};
 pub use in_flight::{Arrival, InFlight};
 pub use intake::Intake;
 pub use keepalive::Keepalive;
 pub use link::{Attempt, Link, LinkOptions, Secure, Stage};
-pub use reply::Value;
 
 use guira_routing::hash::spooky;
 

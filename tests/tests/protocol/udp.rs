@@ -4,6 +4,8 @@ use guira_tests::binary::{get, set};
 use guira_tests::server::wait_for;
 use guira_tests::udp::UdpClient;
 use guira_tests::{Server, Setup, upstream_flaw};
+use std::net::{TcpListener, UdpSocket};
+use std::ops::Range;
 
 fn with_udp() -> (Server, UdpClient) {
     let server = Setup::new().options(&["-U", "-1"]).start();
@@ -161,7 +163,8 @@ fn nor_do_many_commands_in_a_datagram_set_off_a_flood() {
 
 #[test]
 fn each_worker_can_have_a_port_of_its_own() {
-    let first = free_ports(2);
+    let claim = Claim::of(2);
+    let first = claim.first;
     let server = Setup::new()
         .guira_argument(&format!("--udp=127.0.0.1:{first}"))
         .guira_argument("--udp-port-per-worker")
@@ -201,14 +204,27 @@ fn many_long_replies_are_all_sent_though_others_have_their_turn_between_them() {
     assert_eq!(number(&mut tcp, "udp_datagrams"), 32);
 }
 
-/// The first of this many ports that seem to be free.
-fn free_ports(count: u16) -> u16 {
-    let is_free = |port: u16| std::net::UdpSocket::bind(("127.0.0.1", port)).is_ok();
-    let mut port = 20_000 + (std::process::id() % 20_000) as u16;
-    while !(port..port + count).all(is_free) {
-        port += count;
+/// Consecutive UDP ports that are free. As long as the claim exists, no other test is given them: the claim listens on
+/// the TCP ports of the same numbers.
+struct Claim {
+    first: u16,
+    _listeners: Vec<TcpListener>,
+}
+
+impl Claim {
+    /// Claims `count` ports below those that the system gives to clients.
+    fn of(count: u16) -> Self {
+        const RANGE: Range<u16> = 20_000..32_000;
+        let claim =
+            |port| UdpSocket::bind(("127.0.0.1", port)).and_then(|_| TcpListener::bind(("127.0.0.1", port)));
+        for first in RANGE.step_by(count.into()) {
+            let listeners: Result<Vec<_>, _> = (first..first + count).map(claim).collect();
+            if let Ok(listeners) = listeners {
+                return Self { first, _listeners: listeners };
+            }
+        }
+        panic!("no {count} consecutive ports are free in {RANGE:?}");
     }
-    port
 }
 
 #[test]
@@ -216,7 +232,8 @@ fn datagrams_are_answered_whichever_worker_has_their_keys() {
     for access in ["erew", "crew"] {
         let setup = Setup::new().not_with("mica").not_with("memc3").not_with("classic").not_with("fleec");
         let setup = setup.guira_argument("--engine=mica").guira_argument(&format!("--access={access}"));
-        let port = free_ports(1);
+        let claim = Claim::of(1);
+        let port = claim.first;
         let server = setup
             .guira_argument("--workers=4")
             .guira_argument(&format!("--udp=127.0.0.1:{port}"))

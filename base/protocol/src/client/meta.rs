@@ -44,7 +44,7 @@ impl<'a> MetaReply<'a> {
     }
 }
 
-/// The first word of a text, and what is behind it.
+/// The first word of a text, and the rest.
 #[inline]
 fn first_word(text: &[u8]) -> (&[u8], &[u8]) {
     let text = text.strip_prefix(b" ").unwrap_or(text);

@@ -9,9 +9,10 @@ use super::pipeline::{FailedRequest, Hits, Kind, Parsed, Pipeline, Step, TimedOu
 use super::tally::Tally;
 use crate::counters::Counters;
 use crate::ticket::Ticket;
+use guira_protocol::client::Value;
 use guira_routing::{Dialect, LogName, Op, Origin, Outcome, Request};
 use guira_transport::{Address, Interest, Poll, Progress, Token};
-use guira_upstream::{HealthOptions, Intake, Link, LinkOptions, Stage, Tko, Value};
+use guira_upstream::{HealthOptions, Intake, Link, LinkOptions, Stage, Tko};
 use std::io;
 use std::sync::Arc;
 

@@ -9,13 +9,12 @@ use super::tally::Tally;
 use crate::counters::Event;
 use crate::ticket::Ticket;
 use guira_client::text::is_refusal;
-use guira_protocol::client::META_NOOP;
+use guira_protocol::client::{META_NOOP, Reply};
 use guira_protocol::word::reply;
 use guira_routing::config::Leases;
 use guira_routing::{Answer, Dialect, LogName, Op, Origin, Outcome, Request};
 use guira_transport::Address;
 use guira_upstream::answers;
-use guira_upstream::reply::Reply;
 
 /// What is known of a server's leases.
 #[derive(Debug)]

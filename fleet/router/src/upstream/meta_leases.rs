@@ -4,9 +4,9 @@
 //! cas unique of that item, which a store with C has to match: a delete or another store of the key
 //! has changed or removed it.
 
+use guira_protocol::client::words;
 use guira_protocol::number_from;
 use guira_routing::{Answer, Dialect, Item, Outcome, Request};
-use guira_upstream::words;
 
 /// Seconds until another client is granted the lease: the default of mcrouter and of the node.
 macro_rules! interval {

@@ -7,10 +7,9 @@
 use super::pipeline::Ticket;
 use super::text;
 use crate::pools::window::Era;
+use guira_protocol::client::{self, Read, Reply};
 use guira_routing::{Answer, Dialect, Op, Origin, Request};
-use guira_upstream::VALUE_MAX;
-use guira_upstream::answers;
-use guira_upstream::reply::{Read, Reply, read};
+use guira_upstream::{VALUE_MAX, answers};
 use std::collections::HashMap;
 
 /// The frame in front of a datagram.
@@ -193,7 +192,7 @@ impl Datagrams {
             }
             return Next::End;
         }
-        let (line, value, taken) = match read(rest) {
+        let (line, value, taken) = match client::read(rest, VALUE_MAX) {
             Read::Reply(Reply::MetaValue { line, value }, taken) => (line, Some(value), taken),
             Read::Reply(Reply::Line(line), taken) => (line, None, taken),
             _ => return Next::Lost(self.lose(id)),

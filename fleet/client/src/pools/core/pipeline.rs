@@ -6,11 +6,10 @@
 
 use super::text;
 use crate::pools::window::Era;
-use guira_protocol::client::META_NOOP;
+use guira_protocol::client::{self, META_NOOP, Read, Reply};
 use guira_protocol::word::reply;
 use guira_routing::{Answer, Dialect, Group, Op, Origin, Request};
-use guira_upstream::reply::{Read, Reply, read};
-use guira_upstream::{Arrival, InFlight, answers};
+use guira_upstream::{Arrival, InFlight, VALUE_MAX, answers};
 use std::collections::VecDeque;
 
 /// A key of a call of the application.
@@ -196,7 +195,7 @@ impl Pipeline {
         if let Some(parsed) = self.next_hit(input) {
             return parsed;
         }
-        let (line, value, length) = match read(input) {
+        let (line, value, length) = match client::read(input, VALUE_MAX) {
             Read::Reply(Reply::MetaValue { line, value }, length) => (line, Some(value), length),
             Read::Reply(Reply::Line(line), length) => (line, None, length),
             Read::Unfinished(wanted) => return Parsed::Incomplete(wanted),

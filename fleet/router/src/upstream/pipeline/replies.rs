@@ -3,10 +3,10 @@
 use super::outstanding::{Kind, LeaseStep, Outstanding};
 use super::{FailedRequest, Pipeline};
 use crate::ticket::Ticket;
+use guira_protocol::client::{self, Read, Reply, Value, words};
 use guira_routing::config::Leases;
 use guira_routing::{Answer, Dialect, Group, Op, Origin, Outcome};
-use guira_upstream::reply::{self, Read, Reply, Value};
-use guira_upstream::{Arrival, answers, words};
+use guira_upstream::{Arrival, VALUE_MAX, answers};
 
 /// What the connection delivers next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,7 +111,7 @@ impl Pipeline {
     #[inline(always)]
     fn hit<'i>(&self, request: &Outstanding, input: &'i [u8]) -> Option<(Value<'i>, usize)> {
         let (Kind::Key | Kind::LastKey(_)) = request.kind else { return None };
-        let (value, length) = reply::value_of(input, self.key_of(request))?;
+        let (value, length) = client::value_of(input, self.key_of(request))?;
         (!self.is_doubtful(&value)).then_some((value, length))
     }
 
@@ -140,7 +140,7 @@ impl Pipeline {
             let request = *request;
             return Step::Done(self.complete_key(&request, answers::found(&value), length));
         }
-        match reply::read(input) {
+        match client::read(input, VALUE_MAX) {
             Read::Reply(reply, length) => self.match_reply(reply, length),
             Read::Unfinished(wanted) => Step::Done(Parsed::Incomplete(wanted)),
             Read::TooLong { line, taken, block } => Step::Done(self.begin_skip(line, taken, block)),
@@ -339,7 +339,7 @@ impl Pipeline {
         let line_end = memchr::memchr(b'\n', text).unwrap_or(text.len());
         let text = text[..line_end].strip_suffix(b"\r").unwrap_or(&text[..line_end]);
         answers::of_meta(op, line, value)
-            .filter(|answer| answer.outcome.is_error() || answers::belongs(text, line, value.is_some()))
+            .filter(|answer| answer.outcome.is_error() || client::belongs(text, line, value.is_some()))
     }
 
     /// The key of a get as it was requested.
