@@ -59,7 +59,6 @@ impl Config {
     }
 }
 
-/// Length of keys and values.
 const KEY: usize = 16;
 const VALUE: usize = 32;
 

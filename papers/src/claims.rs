@@ -7,13 +7,11 @@ pub(crate) struct Paper {
     pub(crate) title: &'static str,
 }
 
-/// Something that a paper claims.
 #[derive(Debug)]
 pub(crate) struct Claim {
     pub(crate) id: &'static str,
     /// What it is about, where the paper says it, and under which conditions.
     pub(crate) about: &'static str,
-    /// What the paper found.
     pub(crate) theirs: &'static str,
 }
 

@@ -80,17 +80,14 @@ pub(crate) const EXPERIMENTS: &[&Experiment] = &[
     &freshness::EXPERIMENT,
 ];
 
-/// How large an experiment is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scale {
-    /// Large enough to be believed.
     Full,
     /// Only to see that it works: seconds.
     Quick,
 }
 
 impl Scale {
-    /// The size for either scale.
     pub(crate) fn pick<T>(self, full: T, quick: T) -> T {
         match self {
             Self::Full => full,
@@ -106,7 +103,6 @@ pub(crate) struct Context {
     pub(crate) scale: Scale,
     /// Run `n` of an experiment draws its random numbers from `seed + n`.
     pub(crate) seed: u64,
-    /// The memcached to compare with.
     pub(crate) memcached: PathBuf,
     /// Another one, where an experiment has room for it.
     pub(crate) other_memcached: Option<PathBuf>,

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 /// The mean of several runs with its spread.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Figure {
-    /// The arithmetic mean.
     pub(crate) mean: f64,
     /// The standard deviation of the runs (of the sample: n - 1); 0 for one run.
     pub(crate) spread: f64,
@@ -15,7 +14,6 @@ pub(crate) struct Figure {
 }
 
 impl Figure {
-    /// The figure of these runs.
     pub(crate) fn of(runs: &[f64]) -> Self {
         let count = runs.len().max(1) as f64;
         let mean = runs.iter().sum::<f64>() / count;
@@ -30,7 +28,6 @@ impl Figure {
         Ok(Self::of(&runs))
     }
 
-    /// The same in another unit.
     pub(crate) fn scaled(self, factor: f64) -> Self {
         Self { mean: self.mean * factor, spread: self.spread * factor.abs(), ..self }
     }

@@ -23,7 +23,6 @@ pub(crate) struct Filed {
     pub(crate) outcome: Outcome,
 }
 
-/// Our figure beside the paper's.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Answer {
     /// The claim, as `claims.rs` numbers it.

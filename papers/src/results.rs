@@ -14,12 +14,9 @@ mod klru;
 mod memc3;
 mod mica;
 
-/// A line of the page.
 pub(super) struct Row {
     claim: &'static str,
-    /// What is claimed.
     about: &'static str,
-    /// The paper's figure.
     theirs: &'static str,
     /// The experiment that the line leads to.
     experiment: &'static str,
@@ -27,7 +24,6 @@ pub(super) struct Row {
     ours: fn(Answer<'_>) -> Option<(String, Vec<bool>)>,
 }
 
-/// Shortens the tables of rows.
 pub(super) const fn row(
     claim: &'static str,
     experiment: &'static str,
@@ -102,7 +98,6 @@ fn holds(parts: &[bool]) -> &'static str {
     }
 }
 
-/// The page.
 pub(crate) fn page(outcomes: &[(&Experiment, Filed)]) -> String {
     let mut text = "| claim | the paper | here | holds | measured |\n|---|---|---|---|---|\n".to_owned();
     for row in rows() {

@@ -12,7 +12,6 @@ use crate::experiment::Context;
 pub(crate) const SERVER_CORE: usize = 0;
 pub(crate) const CLIENT_CORE: usize = 1;
 
-/// A server with one worker.
 pub(crate) fn spec(kind: Kind, memory: u64) -> Spec {
     Spec {
         kind,

@@ -25,11 +25,9 @@ pub(crate) struct Source {
 
 #[derive(Debug, Clone, Copy)]
 enum From {
-    /// A file in the repository.
     Kept(&'static str),
     /// A file in the folder of the traces that are not.
     File(&'static str),
-    /// A workload by its recipe.
     Made(&'static str),
 }
 
@@ -117,7 +115,6 @@ pub(crate) const LOOP: Source =
 pub(crate) const ZIPF: Source =
     Source::made("Zipf 0.99", "zipf:keys=100k,alpha=0.99,requests=2m", "Zipf's law");
 
-/// What curves are drawn of.
 pub(crate) const ALL: [Source; 15] = [
     SHOP,
     PAGES,

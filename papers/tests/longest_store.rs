@@ -12,7 +12,6 @@ use guira_sync::clock::{Seconds, Stopwatch};
 const NOW: Seconds = Seconds(1000);
 const KEYS: u64 = 8_000_000;
 const MEMORY: usize = 1 << 30;
-/// Stores between two quiescent points.
 const BATCH: u64 = 32;
 
 /// Upper ends of the histogram, in microseconds.

@@ -5,7 +5,6 @@ use crate::Client;
 /// Bytes of a header.
 const HEADER: usize = 24;
 
-/// A request in the making.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
     opcode: u8,
@@ -17,22 +16,15 @@ pub struct Request {
     body_len: Option<u32>,
 }
 
-/// A response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
-    /// What it answers.
     pub opcode: u8,
-    /// What it says of it.
     pub status: u16,
-    /// What came back.
     pub opaque: u32,
-    /// The cas unique.
     pub cas: u64,
     /// Extras,
     pub extras: Vec<u8>,
-    /// key
     pub key: Vec<u8>,
-    /// and value.
     pub value: Vec<u8>,
 }
 
@@ -42,13 +34,11 @@ impl Request {
         Request { opcode, ..Request::default() }
     }
 
-    /// Of this key.
     #[must_use]
     pub fn key(self, key: impl AsRef<[u8]>) -> Self {
         Request { key: key.as_ref().to_vec(), ..self }
     }
 
-    /// With this value.
     #[must_use]
     pub fn value(self, value: impl AsRef<[u8]>) -> Self {
         Request { value: value.as_ref().to_vec(), ..self }
@@ -107,12 +97,10 @@ pub fn set(key: &str, flags: u32, value: impl AsRef<[u8]>) -> Request {
     Request::new(0x01).word(flags).word(0).key(key).value(value)
 }
 
-/// get
 pub fn get(key: &str) -> Request {
     Request::new(0x00).key(key)
 }
 
-/// no-op
 pub fn noop() -> Request {
     Request::new(0x0a).opaque(0x6e6f_6f70)
 }

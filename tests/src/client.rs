@@ -13,11 +13,8 @@ use crate::expected::Expected;
 /// A value as `gets` tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Value {
-    /// The client flags.
     pub flags: u32,
-    /// The data block.
     pub data: Vec<u8>,
-    /// The cas unique.
     pub cas: u64,
 }
 

@@ -58,7 +58,6 @@ pub struct Difference {
     pub index: usize,
     /// What the server under test answered.
     pub ours: String,
-    /// What the peer answered.
     pub theirs: String,
 }
 

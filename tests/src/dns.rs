@@ -94,12 +94,10 @@ impl Dns {
         self.zone().is_silent = true;
     }
 
-    /// Answers again.
     pub fn recover(&self) {
         self.zone().is_broken = false;
     }
 
-    /// How many questions have come.
     pub fn asked(&self) -> usize {
         self.zone().asked
     }

@@ -75,7 +75,6 @@ impl Etcd {
         Deadline::after(START_MAX).poll(answers).expect("etcd answers");
     }
 
-    /// Where its clients find it.
     pub fn url(&self) -> String {
         let scheme = if self.certificate.is_some() { "https" } else { "http" };
         format!("{scheme}://{}", self.clients)

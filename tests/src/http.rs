@@ -5,21 +5,17 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 
 use crate::deadline::PATIENCE;
 
-/// A connection.
 #[derive(Debug)]
 pub struct HttpClient {
     socket: TcpStream,
     heard: Vec<u8>,
 }
 
-/// A reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpReply {
-    /// The number of its status.
     pub status: u16,
     /// The lines of its head, without the first.
     pub headers: Vec<String>,
-    /// Its body.
     pub body: String,
 }
 

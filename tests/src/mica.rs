@@ -5,27 +5,18 @@ use crate::deadline::PATIENCE;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 
-/// The longest datagram.
 pub const LONGEST: usize = 1452;
 
-/// Operations.
 pub const GET: u8 = 1;
-/// Stores.
 pub const SET: u8 = 2;
 /// Stores what is not there.
 pub const ADD: u8 = 3;
-/// Stores what is there.
 pub const REPLACE: u8 = 4;
-/// Removes.
 pub const DELETE: u8 = 5;
-/// Adds to a number.
 pub const INCREMENT: u8 = 6;
-/// Takes from a number.
 pub const DECREMENT: u8 = 7;
-/// Changes the expiry.
 pub const TOUCH: u8 = 8;
 
-/// A datagram of requests.
 #[derive(Clone, Debug)]
 pub struct Datagram(pub Vec<u8>);
 
@@ -39,7 +30,6 @@ impl Datagram {
         Datagram(bytes)
     }
 
-    /// With one more request.
     #[must_use]
     pub fn with(self, operation: u8, key: &str, value: &[u8], hash: u64) -> Self {
         self.storing(operation, key, value, hash, 0, 0)
@@ -69,20 +59,14 @@ impl Datagram {
     }
 }
 
-/// A datagram of the server's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// What it is.
     pub kind: u8,
-    /// The server's generation.
     pub generation: u32,
-    /// As in the request.
     pub sequence: u32,
-    /// As in the request.
     pub opaque: u64,
     /// Status, flags and value of each record.
     pub records: Vec<(u8, u32, Vec<u8>)>,
-    /// What follows the header.
     pub body: Vec<u8>,
 }
 
@@ -115,7 +99,6 @@ impl Reply {
 pub struct MicaClient {
     socket: UdpSocket,
     first: SocketAddr,
-    /// The server's generation.
     pub generation: u32,
 }
 

@@ -5,12 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Labels with their values, by name.
 pub type Labels = BTreeMap<String, String>;
 
-/// What was scraped.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Scrape {
-    /// The type of each family.
     pub types: BTreeMap<String, String>,
-    /// Each sample.
     pub samples: BTreeMap<(String, Labels), f64>,
 }
 
@@ -55,7 +52,6 @@ impl Scrape {
         *self.samples.get(&key).unwrap_or_else(|| panic!("no sample {key:?}"))
     }
 
-    /// The samples with this name.
     pub fn named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = (&'a Labels, f64)> {
         self.samples
             .iter()
@@ -92,7 +88,6 @@ impl Scrape {
 struct Reader {
     scrape: Scrape,
     helped: BTreeSet<String>,
-    /// The family whose samples come.
     family: String,
     form: Form,
 }

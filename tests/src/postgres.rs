@@ -33,12 +33,10 @@ pub struct Postgres {
     certificate: Certificate,
 }
 
-/// How a database ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shutdown {
     /// Once all its log was sent to who reads it.
     Fast,
-    /// As by a crash.
     Immediate,
 }
 
@@ -143,7 +141,6 @@ impl Postgres {
         process.wait(PATIENCE).unwrap_or_else(|error| panic!("{error}"));
     }
 
-    /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

@@ -16,7 +16,6 @@ pub use guira_harness::socket::Address;
 use crate::client::Client;
 use crate::deadline::{Deadline, PATIENCE};
 
-/// A version of memcached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version(pub u32, pub u32, pub u32);
 
@@ -32,9 +31,7 @@ impl fmt::Display for Version {
 /// Which server a test talks to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
-    /// Ours.
     Guira,
-    /// A real memcached.
     Memcached(Version),
 }
 
@@ -66,7 +63,6 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// The defaults.
     pub fn new() -> Self {
         Self::default()
     }
@@ -202,7 +198,6 @@ impl Setup {
         Some(self.start_by_options(Command::new(binary), Subject::Memcached(version)))
     }
 
-    /// Starts what takes memcached's options.
     #[track_caller]
     fn start_by_options(&self, mut command: Command, subject: Subject) -> Server {
         let scratch = Scratch::new();
@@ -265,7 +260,6 @@ pub struct Server {
     address: Address,
     subject: Subject,
     _scratch: Option<Scratch>,
-    /// Those behind a router.
     _nodes: Vec<Server>,
 }
 
@@ -276,7 +270,6 @@ impl Server {
         Setup::new().start()
     }
 
-    /// A new connection.
     #[track_caller]
     pub fn connect(&self) -> Client {
         Client::connect(&self.address)
@@ -355,12 +348,10 @@ impl Server {
         self.process.process()
     }
 
-    /// Where the server listens.
     pub fn address(&self) -> &Address {
         &self.address
     }
 
-    /// Which server this is.
     pub fn subject(&self) -> Subject {
         self.subject
     }

@@ -26,12 +26,10 @@ impl Certificate {
         Certificate(Authority::new().expect("a certificate"))
     }
 
-    /// The file of the certificate.
     pub fn chain(&self) -> PathBuf {
         self.0.certificate()
     }
 
-    /// The file of the key.
     pub fn key(&self) -> PathBuf {
         self.0.key()
     }

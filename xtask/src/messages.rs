@@ -7,7 +7,6 @@ use std::path::Path;
 
 use crate::tidy::{Finding, Text};
 
-/// The document.
 pub(crate) const DOCUMENT: &str = "docs/reference/log-messages.md";
 
 /// What the comment above a message begins with.
@@ -39,7 +38,6 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("Invalidator and checker", "fleet/checker/"),
 ];
 
-/// A message in the code.
 #[derive(Debug, PartialEq, Eq)]
 struct Message {
     file: String,

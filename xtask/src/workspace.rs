@@ -8,20 +8,14 @@ use serde::Deserialize;
 /// A package of the workspace, as far as the checks read it.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Package {
-    /// Its name.
     pub(crate) name: String,
-    /// Where its manifest lies.
     pub(crate) manifest_path: PathBuf,
-    /// What it depends on.
     pub(crate) dependencies: Vec<Dependency>,
-    /// What is built from it.
     pub(crate) targets: Vec<Target>,
 }
 
-/// A dependency of a package.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Dependency {
-    /// The package depended upon.
     pub(crate) name: String,
     /// `None` for normal, otherwise `dev` or `build`.
     pub(crate) kind: Option<String>,

@@ -19,7 +19,6 @@ pub enum Durability {
 /// The permissions of the new file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// These.
     Exact(u32),
     /// These, less those that the process's mask takes away.
     Masked(u32),

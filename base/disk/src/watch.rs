@@ -15,7 +15,6 @@ use std::path::{Path, PathBuf};
 /// Differs between two versions of a file.
 type Stamp = Option<[i64; 6]>;
 
-/// Detects changes of some files.
 #[derive(Debug)]
 pub struct FileWatch {
     inotify: Option<OwnedFd>,

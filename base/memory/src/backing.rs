@@ -66,7 +66,6 @@ impl Backing {
         }
     }
 
-    /// The number of failed allocations.
     pub(crate) fn refusals(&self) -> u64 {
         self.refusals.load(Ordering::Relaxed)
     }

@@ -133,7 +133,6 @@ mod tests {
     use super::{Mapping, code_of, is_changed, release_code, release_heap, release_stack};
     use std::fs;
 
-    /// A line of maps.
     fn mapping(rights: &str, path: &str) -> String {
         format!("55e32de90000-55e32e3aa000 {rights} 001a1000 fe:00 9994242                    {path}\n")
     }

@@ -60,16 +60,13 @@ pub enum FileContents {
     Empty,
     /// The file was closed in order.
     Intact(SavedRegion),
-    /// The contents cannot be used.
     Unusable(Loss),
 }
 
 /// The state of a Region that was closed in order.
 #[derive(Debug)]
 pub struct SavedRegion {
-    /// The engine's state.
     pub state: Vec<u8>,
-    /// The server's notes.
     pub notes: Vec<u8>,
     /// Length of the Region, in bytes.
     pub bytes: usize,
@@ -97,7 +94,6 @@ impl SavedRegion {
 /// Why a file cannot be used for a Region.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// Another process has locked it.
     #[error("another server uses the region")]
     InUse,
     /// It belongs to another user, who could change it at any time.

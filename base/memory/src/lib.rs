@@ -4,8 +4,6 @@
 //! offset that was read without a lock is checked against the Region's bounds before it is used; within them every
 //! byte can be read at any time, since the whole Region stays mapped until it is dropped.
 
-#![allow(missing_docs, reason = "a comment is there where it tells more than the name")]
-
 mod backing;
 mod budget;
 mod code;

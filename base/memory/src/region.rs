@@ -288,7 +288,6 @@ impl Region {
         file.allocate(from, to.saturating_sub(from))
     }
 
-    /// The number of failed allocations.
     pub fn refusals(&self) -> u64 {
         self.file.as_ref().map_or(0, Backing::refusals)
     }

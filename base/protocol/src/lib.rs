@@ -4,6 +4,7 @@
 //! [`parse`] turns it into a [`Command`], and the reply is written into a [`ReplyBuffer`]. [`client`] is the other side:
 //! it writes requests and reads replies. Both take their words from [`word`].
 
+#![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
 mod admin;

@@ -76,7 +76,6 @@ pub struct MetaKey<'a> {
     pub(crate) form: KeyForm,
 }
 
-/// How a key is encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyForm {
     Plain,

@@ -14,7 +14,6 @@ use std::time::Duration;
 pub enum Access {
     /// It has logged in, or need not.
     Free,
-    /// It has to.
     Login,
 }
 
@@ -59,7 +58,6 @@ enum Standing {
 /// Why nothing is accepted.
 #[derive(Debug)]
 enum Rest {
-    /// Something is.
     No,
     /// There were no descriptors, since then: nothing is accepted until a connection is gone, or it is time to try again. Whatever
     /// else has descriptors does not tell when it gives one back.

@@ -19,7 +19,6 @@ const POLLED_MAX: usize = 16;
 /// How soon a connection that waits for other threads has another turn.
 const MOMENT: Duration = Duration::from_millis(1);
 
-/// The connections of one worker.
 #[derive(Debug)]
 pub struct Clients<S: RequestHandler> {
     worker: usize,
@@ -28,7 +27,6 @@ pub struct Clients<S: RequestHandler> {
     traffic: Arc<TrafficCounters>,
     /// By token; empty places are used again.
     connections: Vec<Option<Connection<S>>>,
-    /// How many there have been.
     serial: u64,
     vacant: Vec<usize>,
     /// Those that have more to do.
@@ -113,7 +111,6 @@ impl<S: RequestHandler> Clients<S> {
         self.connections.get(index)?.as_ref()
     }
 
-    /// Takes a connection over.
     pub(crate) fn admit(&mut self, arrival: Arrival, service: &mut S) {
         let index = self.vacant.pop().unwrap_or(self.connections.len());
         let token = Token(FIRST_CONNECTION + index as u64);

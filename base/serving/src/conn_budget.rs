@@ -9,9 +9,7 @@ use guira_sync::lock::{Mutex, MutexGuard};
 /// What a connection holds, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConnMemory {
-    /// Of memory for connections.
     pub bytes: usize,
-    /// Of the engine's memory.
     pub pinned: usize,
 }
 
@@ -55,7 +53,6 @@ struct Ledger {
 pub struct ConnLimits {
     /// Those that do nothing.
     pub idle: usize,
-    /// Requests and replies under way.
     pub traffic: usize,
     /// Long values of the engine in replies that are not taken.
     pub pinned: usize,
@@ -120,7 +117,6 @@ impl ConnBudget {
         self.idle.take(bytes)
     }
 
-    /// A connection is gone.
     pub fn leave(&self, bytes: usize) {
         self.idle.give(bytes);
     }
@@ -136,7 +132,6 @@ impl ConnBudget {
         self.bytes.take(bytes)
     }
 
-    /// Takes back what was lent.
     pub fn take_back(&self, bytes: usize) {
         self.bytes.give(bytes);
     }

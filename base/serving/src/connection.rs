@@ -31,7 +31,6 @@ const CARRIED_MAX: usize = 4 << 20;
 /// Bytes read at once while memory for connections is short.
 const SHORT_READ: usize = 2 << 10;
 
-/// A connection of a worker.
 pub(crate) struct Connection<S: RequestHandler> {
     pub(crate) stream: Stream,
     pub(crate) facts: Arc<ConnectionFacts>,
@@ -66,7 +65,6 @@ impl<S: RequestHandler> fmt::Debug for Connection<S> {
     }
 }
 
-/// How a conversation ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
     Open,
@@ -90,13 +88,11 @@ pub(crate) struct Scratch<'w, S: RequestHandler> {
 /// What is to happen to a connection after its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
-    /// Wait for this.
     Wait(Interest),
     /// It has more to do: another turn.
     Again,
     /// Another turn after a moment.
     Soon,
-    /// It leaves its worker.
     Leave,
     /// It is finished, or broken.
     Close(CloseReason),
@@ -237,7 +233,6 @@ impl<S: RequestHandler> Connection<S> {
         (self.has_asked, self.facts.last_active(), self.serial)
     }
 
-    /// What it holds now.
     pub(crate) fn holding(&self) -> ConnMemory {
         let mut holding = self.unsent.as_ref().map_or(ConnMemory::default(), |unsent| unsent.holding());
         if self.paused > 0 {

@@ -24,7 +24,6 @@ pub struct Connections {
     pub current: AtomicU64,
     pub total: AtomicU64,
     pub rejected: AtomicU64,
-    /// Times the limit was reached.
     pub full: AtomicU64,
     /// Nothing is accepted until a connection is gone.
     pub waiting: AtomicBool,
@@ -46,7 +45,6 @@ impl Connections {
         }
     }
 
-    /// How many there may be.
     pub fn max(&self) -> u64 {
         self.max.load(Ordering::Relaxed)
     }

@@ -13,10 +13,8 @@ use std::time::Duration;
 /// How often is looked whether workers have ended.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// Where workers run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Placement {
-    /// Where the system puts them.
     #[default]
     Anywhere,
     /// Each on a processor of its own.
@@ -35,7 +33,6 @@ pub enum WorkerError {
 /// The threads of a server's workers. Dropped, it ends them at once.
 pub struct Crew {
     host: Arc<Host>,
-    /// What its threads are called.
     name: &'static str,
     threads: Vec<JoinHandle<io::Result<()>>>,
     /// How many of them are workers.
@@ -144,7 +141,6 @@ impl Crew {
         (0..self.workers).try_for_each(|_| self.started.recv().map_err(io::Error::other)?)
     }
 
-    /// Has all workers begin.
     pub fn begin(&self) {
         self.begun.get_or_init(|| Begin::Serve);
     }

@@ -14,7 +14,6 @@ pub struct FieldError;
 const TAG: usize = 2;
 const LENGTH: usize = 4;
 
-/// Writes fields.
 #[derive(Clone, Debug, Default)]
 pub struct FieldWriter(Vec<u8>);
 
@@ -42,7 +41,6 @@ impl FieldWriter {
 #[derive(Clone, Debug)]
 pub struct Fields<'a>(&'a [u8]);
 
-/// A field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field<'a> {
     pub tag: u16,

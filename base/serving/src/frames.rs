@@ -11,7 +11,6 @@ pub const FRAME_BYTES: usize = 8;
 /// Bytes of a reply in one datagram, so that it fits into a packet of Ethernet: memcached's 1,400 less the frame.
 pub const FRAMED_MAX: usize = 1400 - FRAME_BYTES;
 
-/// A request with its frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Framed<'d> {
     pub id: [u8; 2],

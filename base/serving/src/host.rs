@@ -19,7 +19,6 @@ pub const CONNECTION_BYTES: usize = 512;
 /// What a connection takes besides if it speaks TLS.
 pub const TLS_BYTES: usize = 8 << 10;
 
-/// Why a connection was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CloseReason {
     /// Something went wrong, on the line or in what was said.
@@ -28,7 +27,6 @@ pub enum CloseReason {
     Normal,
     /// Nothing came from it for too long.
     IdleTimeout,
-    /// The server stops.
     Shutdown,
 }
 
@@ -111,17 +109,14 @@ impl Host {
         })
     }
 
-    /// The counters of a worker.
     pub fn traffic(&self, worker: usize) -> &Arc<TrafficCounters> {
         &self.traffic[worker]
     }
 
-    /// What all workers have counted.
     pub fn traffic_sum(&self, what: TrafficCount) -> u64 {
         self.traffic.iter().map(|counters| counters.get(what)).sum()
     }
 
-    /// How a new connection begins.
     pub fn access(&self) -> Access {
         if self.users.is_some() { Access::Login } else { Access::Free }
     }
@@ -140,7 +135,6 @@ impl Host {
         }
     }
 
-    /// Wakes all workers.
     pub fn ring(&self) {
         self.mailboxes.iter().for_each(|mailbox| mailbox.ring());
     }

@@ -11,7 +11,6 @@
 //! node (node/server), a router, an admin listener, or the floor that caches are measured against (lab/load).
 
 #![forbid(unsafe_code)]
-#![allow(missing_docs, reason = "a comment is there where it tells more than the name")]
 
 mod acceptor;
 mod clients;

@@ -4,15 +4,12 @@ use guira_transport::{Address, AddressError};
 use std::fmt;
 use std::str::FromStr;
 
-/// Which protocols are spoken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Speaks {
     /// Text or binary: the first byte of a connection says which.
     #[default]
     Any,
-    /// Classic and meta.
     Text,
-    /// Binary.
     Binary,
 }
 
@@ -49,20 +46,15 @@ pub struct Tag(String);
 /// What is said about a listener before its address: `[notls:|btls:|mtls:][proto[ascii|binary|negotiating]:][tag[NAME]:]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListenTraits {
-    /// How its connections are secured.
     pub security: Security,
     /// Which protocols are spoken, if not those of the server.
     pub speaks: Option<Speaks>,
-    /// Its name.
     pub tag: Option<Tag>,
 }
 
-/// Something to listen on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listen {
-    /// How.
     pub traits: ListenTraits,
-    /// Where.
     pub address: Address,
     /// Whether the server may do without it if this machine does not have the address.
     pub optional: bool,
@@ -71,17 +63,11 @@ pub struct Listen {
 /// What is wrong with a listener.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ListenTextError {
-    /// Its address.
     #[error(transparent)]
     Address(#[from] AddressError),
     /// What comes before the address.
     #[error("'{text}': {problem}")]
-    Traits {
-        /// What was said.
-        text: String,
-        /// What is wrong with it.
-        problem: &'static str,
-    },
+    Traits { text: String, problem: &'static str },
 }
 
 impl ListenTraits {

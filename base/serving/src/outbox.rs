@@ -82,10 +82,8 @@ impl<P: ValuePin> Insert<P> {
     }
 }
 
-/// How sending went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
-    /// Everything was sent.
     All,
     /// The socket takes no more for now.
     Blocked,
@@ -93,7 +91,6 @@ pub enum Sent {
     Enough,
     /// The next reply has not come yet.
     Waiting,
-    /// The other end is gone.
     Ended,
 }
 
@@ -199,7 +196,6 @@ impl<P: ValuePin> Outbox<P> {
         }
     }
 
-    /// Where it ends.
     pub fn end(&self) -> ReplyEnd {
         ReplyEnd { bytes: self.buffer.len(), inserts: self.inserts.len() }
     }
@@ -444,7 +440,6 @@ pub(crate) mod tests {
     use guira_transport::net::UnixStream;
     use std::io::Read;
 
-    /// A value of two pieces.
     #[derive(Debug)]
     pub(crate) struct TwoPieces(Vec<u8>, usize);
 

@@ -17,7 +17,6 @@ pub enum Rank {
 pub struct Queue {
     light: VecDeque<usize>,
     heavy: VecDeque<usize>,
-    /// By place.
     queued: Vec<bool>,
 }
 
@@ -63,7 +62,6 @@ impl Queue {
         }
     }
 
-    /// The next of this rank.
     pub fn pop(&mut self, rank: Rank) -> Option<usize> {
         let place = match rank {
             Rank::Light => self.light.pop_front(),

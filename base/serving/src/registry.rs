@@ -13,9 +13,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Doing {
-    /// It waits for a request.
     Waiting,
-    /// It is being served.
     Serving,
     /// A request has arrived in part.
     Receiving,
@@ -94,7 +92,6 @@ impl ConnectionFacts {
         Doing::ALL[usize::from(self.doing.load(Ordering::Relaxed)) % Doing::ALL.len()]
     }
 
-    /// What it was accepted at.
     pub fn listener(&self) -> &Address {
         &self.listener
     }
@@ -133,7 +130,6 @@ fn address_name(address: &Address) -> String {
     }
 }
 
-/// All connections and listeners.
 #[derive(Debug, Default)]
 pub struct Registry {
     /// LOCK: registry. Leaf.

@@ -9,7 +9,6 @@ use guira_sync::clock::Seconds;
 /// `run` is called for each piece of input, and everything else at most once a turn. The worker is generic over its handler, so
 /// that no call goes through a table.
 pub trait RequestHandler: Sized {
-    /// Long values in replies.
     type Pin: ValuePin;
 
     /// What is known of a connection between two pieces of its input.
@@ -45,7 +44,6 @@ pub trait RequestHandler: Sized {
     /// Requests of this client come next.
     fn begin_turn(&mut self, _client: i32) {}
 
-    /// The client's turn is over.
     fn end_turn(&mut self) {}
 
     /// All replies of a connection before its first open slot were sent: asks for those that were not asked for yet, since they
@@ -120,11 +118,9 @@ impl ReplyTo {
 /// Why requests are not executed further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stopped {
-    /// More input is needed.
     NeedsInput,
     /// The outbox is full, or slots in it have to be filled first.
     OutboxFull,
-    /// Others have their turn.
     SliceOver,
     /// The request waits for other threads, which do not notify the worker: the connection has another turn after a moment.
     Waits,
@@ -137,7 +133,6 @@ pub enum Stopped {
 /// What came of asking for replies that are needed next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// They will come.
     Awaited,
     /// They cannot be asked for yet: in another turn.
     Later,
@@ -147,6 +142,5 @@ pub enum Asked {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
     Now,
-    /// With others.
     Later,
 }

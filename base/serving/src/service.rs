@@ -35,7 +35,6 @@ pub trait Service: RequestHandler {
         Park::Quiet
     }
 
-    /// The thread is awake again.
     fn unpark(&mut self, _woken: Woken) {}
 
     /// The longest that the thread may sleep; without limit if there is none.
@@ -78,10 +77,8 @@ pub struct Round<'w, S: RequestHandler> {
     pub is_idle: bool,
 }
 
-/// What a worker does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// The same again.
     Again,
     /// A round, without waiting.
     LookAround,

@@ -14,7 +14,6 @@ const REQUEST: usize = 512;
 const LIGHT: usize = 64 << 10;
 /// A turn of a connection that has, and what all of those may have done before the poller is asked again.
 const WHOLE: usize = 256 << 10;
-/// How long that takes.
 const WHOLE_TIME: Duration = Duration::from_micros(100);
 /// What is sent at once in a whole slice: a value of the usual greatest length. In smaller pieces it would cost a third more, since each
 /// of them wakes the client up.
@@ -32,7 +31,6 @@ pub struct Slice {
     cut: Cut,
 }
 
-/// Where a turn may end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
     /// Before any request: those that were read are kept.
@@ -54,7 +52,6 @@ impl Slice {
         Slice { size, left: size, timed: 0, cut: Cut::Anywhere }
     }
 
-    /// The same that ends there.
     pub fn cut(self, cut: Cut) -> Self {
         Slice { cut, ..self }
     }
@@ -64,7 +61,6 @@ impl Slice {
         self.left = self.left.saturating_sub(bytes);
     }
 
-    /// Counts requests that were executed.
     #[inline(always)]
     pub fn executed(&mut self, requests: usize) {
         self.left = self.left.saturating_sub(requests * REQUEST);
@@ -83,7 +79,6 @@ impl Slice {
         self.cut == Cut::Anywhere
     }
 
-    /// Ends the turn.
     pub fn end(&mut self) {
         self.left = 0;
     }
@@ -97,7 +92,6 @@ impl Slice {
         }
     }
 
-    /// Others have their turn now.
     pub fn is_over(self) -> bool {
         self.left == 0
     }
@@ -108,7 +102,6 @@ impl Slice {
         self.left == 0 && self.cut == Cut::Anywhere
     }
 
-    /// What the turn has taken.
     pub fn spent(self) -> usize {
         TURN + self.size - self.left
     }

@@ -23,7 +23,6 @@ pub enum UsersError {
     Nobody { path: PathBuf },
 }
 
-/// Some hundred thousand users.
 const FILE_MAX: usize = 16 << 20;
 
 struct User {
@@ -64,7 +63,6 @@ impl Users {
         Ok(())
     }
 
-    /// The file.
     pub fn path(&self) -> &Path {
         &self.path
     }

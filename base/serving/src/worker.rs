@@ -33,7 +33,6 @@ pub struct Worker<S: Service> {
     outbox: Outbox<S::Pin>,
     host: Arc<Host>,
     mailbox: Arc<Mailbox<Arrival>>,
-    /// The first worker's.
     acceptor: Option<Acceptor>,
     /// It stops, and its last connection is gone.
     is_finished: bool,

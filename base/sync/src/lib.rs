@@ -17,6 +17,7 @@
 //! | [`random`] | seeds | all crates |
 //! | [`clock`] | the coarse clock of expiry and the fine clock of measurement | all crates |
 
+#![deny(missing_docs)]
 pub mod atomic;
 pub mod channel;
 pub mod clock;

@@ -20,7 +20,6 @@ use std::sync::Arc;
 const OPTIONS: ListenOptions = ListenOptions { backlog: 1_024, unix_mode: 0o700 };
 
 const IDLE: usize = 1_000;
-/// Writes of each kind.
 const SMALL_WRITES: usize = 200_000;
 const LARGE_WRITES: usize = 20_000;
 const ROUNDS: usize = 5;

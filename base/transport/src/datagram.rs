@@ -6,13 +6,11 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with, soc
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-/// Datagrams received with one call.
 pub const DATAGRAMS_AT_ONCE: usize = 32;
 /// The longest datagram, rounded up. Pages that no datagram reaches are never touched, and so not committed.
 const DATAGRAM_MAX: usize = 64 << 10;
 /// The most memory of a [`Datagrams`], in bytes.
 pub const DATAGRAMS_BYTES: usize = DATAGRAMS_AT_ONCE * DATAGRAM_MAX;
-/// Datagrams sent with one call.
 const SENT_AT_ONCE: usize = 64;
 /// The receive buffer requested from the system, in bytes.
 const RECEIVE_BUFFER: usize = 4 << 20;
@@ -51,7 +49,6 @@ pub fn datagram_socket(address: SocketAddr, sharing: PortSharing) -> io::Result<
     Ok(UdpSocket::from(socket))
 }
 
-/// The sender of a datagram.
 #[derive(Clone, Copy)]
 pub struct Peer {
     pub(crate) address: libc::sockaddr_storage,
@@ -59,7 +56,6 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Its host.
     pub fn host(&self) -> Option<IpAddr> {
         let bytes = self.bytes();
         let address = |from: usize, length| bytes.get(from..from + length);
@@ -173,7 +169,6 @@ impl Datagrams {
     }
 }
 
-/// Datagrams to be sent together.
 #[derive(Debug, Default)]
 pub struct Outgoing {
     bytes: Vec<u8>,

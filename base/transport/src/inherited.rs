@@ -12,12 +12,9 @@ const FIRST: RawFd = 3;
 /// A larger number is a mistake.
 const MAX: RawFd = 1024;
 
-/// An inherited socket.
 #[derive(Debug)]
 pub enum Inherited {
-    /// A socket that accepts connections.
     Stream(Listener),
-    /// A socket that receives datagrams.
     Datagram(UdpSocket),
 }
 

@@ -1,7 +1,5 @@
 //! Bytes in and out: addresses, listeners and streams, and the event loop's view of them. No protocol.
 
-#![allow(missing_docs, reason = "a comment is there where it tells more than the name")]
-
 mod address;
 mod datagram;
 mod inherited;

@@ -28,7 +28,6 @@ impl<T> Mailbox<T> {
         self.ring();
     }
 
-    /// Wakes the owner. Async-signal-safe.
     pub fn ring(&self) {
         self.bell.ring();
     }

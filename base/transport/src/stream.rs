@@ -9,7 +9,6 @@ use rustix::net::{AddressFamily, sockopt};
 use std::io::{self, IoSlice, Read, Write};
 use std::net::SocketAddr;
 
-/// A connected non-blocking socket.
 #[derive(Debug)]
 pub enum Stream {
     Tcp(TcpStream),
@@ -25,7 +24,6 @@ pub enum Progress {
     Moved(usize),
     /// The call would block: wait for an event.
     Blocked,
-    /// The connection has ended.
     Ended,
 }
 

@@ -161,7 +161,6 @@ impl Exposition {
         let _ = writeln!(samples, "{name}_count{} {count}", Braces(labels));
     }
 
-    /// The whole text.
     pub fn text(&self, form: Form) -> String {
         let lengths =
             self.families.iter().map(|it| it.samples.len() + 2 * it.name.len() + it.help.len() + 32);
@@ -181,7 +180,6 @@ impl Exposition {
     }
 }
 
-/// Labels as they are written.
 struct Braces<'a>(Labels<'a>);
 
 impl Display for Braces<'_> {

@@ -8,7 +8,6 @@ use std::fmt::Write as _;
 const EVERY_MS: u64 = 10_000;
 /// Half an hour, and the point before.
 const POINTS: usize = 181;
-/// Series of a site.
 pub(crate) const SERIES_MAX: usize = 8;
 /// What the points take at most, in bytes.
 pub(crate) const HISTORY_BYTES: usize = POINTS * (size_of::<Millis>() + SERIES_MAX * size_of::<f32>());

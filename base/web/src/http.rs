@@ -13,7 +13,6 @@ const HEADERS_MAX: usize = 64;
 pub(crate) struct Request<'a> {
     /// Without what comes behind a question mark.
     pub(crate) path: &'a str,
-    /// What comes behind it.
     pub(crate) query: &'a str,
     pub(crate) method: Method,
     pub(crate) after: After,
@@ -200,7 +199,6 @@ pub(crate) fn preference(accept: &[u8], media: &str) -> u32 {
 
 pub(crate) const PLAIN: &str = "text/plain; charset=utf-8";
 
-/// A reply.
 #[derive(Debug)]
 pub(crate) struct Reply<'a> {
     pub(crate) status: Status,
@@ -211,7 +209,6 @@ pub(crate) struct Reply<'a> {
 }
 
 impl<'a> Reply<'a> {
-    /// A line of text.
     pub(crate) fn line(status: Status, body: &'a str) -> Self {
         Reply { status, content_type: PLAIN, headers: "", body }
     }

@@ -4,7 +4,6 @@
 //! the server's clients (docs/develop/decisions/0030-admin-listener.md). What it tells is up to a [`Site`].
 
 #![forbid(unsafe_code)]
-#![allow(missing_docs, reason = "a comment is there where it tells more than the name")]
 
 mod admin;
 mod exposition;

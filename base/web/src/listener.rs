@@ -30,7 +30,6 @@ pub trait Site: fmt::Debug + Send + 'static {
     /// The series that the page's charts draw, as `/history.json` names them.
     const SERIES: &'static [&'static str] = &[];
 
-    /// The time of the server.
     fn clock(&self) -> &CoarseClock;
 
     /// A reading of each of [`Site::SERIES`]. Called every 10 s, whether or not a page is open.
@@ -44,7 +43,6 @@ pub trait Site: fmt::Debug + Send + 'static {
     /// Why the server is not ready, if it is not.
     fn fault(&mut self) -> Option<String>;
 
-    /// The text that Prometheus reads.
     fn metrics(&mut self, form: Form) -> String;
 
     /// What is at one of the paths, as JSON.

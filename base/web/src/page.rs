@@ -9,7 +9,6 @@ const NONCE: &str = "{{nonce}}";
 #[derive(Clone, Copy, Debug)]
 pub struct Page {
     pub title: &'static str,
-    /// The panels.
     pub grid: &'static str,
     /// Fills them: it assigns fields of `page`, which page.html calls.
     pub script: &'static str,

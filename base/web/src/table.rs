@@ -2,12 +2,9 @@
 
 use guira_sync::metrics::Metric;
 
-/// Metrics of one kind.
 #[derive(Debug)]
 pub struct MetricTable {
-    /// The command that shows them.
     pub command: &'static str,
-    /// What they are about.
     pub scope: &'static str,
     /// The metrics, in the order in which they are shown.
     pub metrics: Vec<Metric>,

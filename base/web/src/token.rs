@@ -9,20 +9,10 @@ use std::path::{Path, PathBuf};
 /// Why there is no token.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
-    /// The file cannot be read.
     #[error("cannot read the token file {path}")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The file holds something else.
+    Read { path: PathBuf, source: io::Error },
     #[error("the token file {path} must have one line of 1 to 1024 printable ASCII characters")]
-    Form {
-        /// The file.
-        path: PathBuf,
-    },
+    Form { path: PathBuf },
 }
 
 const TOKEN_MAX: usize = 1024;

@@ -81,7 +81,6 @@ pub struct Sender<T>(Arc<Shared<T>>);
 #[derive(Debug)]
 pub struct SyncSender<T>(Arc<Shared<T>>);
 
-/// The end that receives.
 #[derive(Debug)]
 pub struct Receiver<T>(Arc<Shared<T>>);
 
@@ -218,7 +217,6 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// The values that are there.
     pub fn try_iter(&self) -> impl Iterator<Item = T> + '_ {
         std::iter::from_fn(|| self.try_recv().ok())
     }

@@ -5,7 +5,6 @@
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// The generator of this seed.
     pub(crate) fn new(seed: u64) -> Self {
         Random(seed)
     }

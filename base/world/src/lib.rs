@@ -10,8 +10,6 @@
 //! | [`thread`], [`lock`], [`channel`] | as in std |
 //! | [`time`], [`random`] | the clock, seeds |
 
-#![deny(missing_docs)]
-
 pub mod channel;
 mod coroutine;
 mod generator;

@@ -7,7 +7,6 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{PoisonError, TryLockError};
 use std::time::Duration;
 
-/// Mutual exclusion.
 #[derive(Debug, Default)]
 pub struct Mutex<T: ?Sized> {
     waiters: Waiters,
@@ -23,12 +22,10 @@ pub struct MutexGuard<'m, T: ?Sized> {
 }
 
 impl<T> Mutex<T> {
-    /// An unlocked mutex.
     pub const fn new(value: T) -> Self {
         Mutex { waiters: Waiters::new(), inner: std::sync::Mutex::new(value) }
     }
 
-    /// The value.
     pub fn into_inner(self) -> T {
         self.inner.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
@@ -139,20 +136,17 @@ impl Condvar {
         (mutex.lock(), woken)
     }
 
-    /// Wakes one task that waits.
     pub fn notify_one(&self) {
         self.0.wake_one();
         scheduler::point();
     }
 
-    /// Wakes all tasks that wait.
     pub fn notify_all(&self) {
         self.0.wake_all();
         scheduler::point();
     }
 }
 
-/// One writer or many readers.
 #[derive(Debug, Default)]
 pub struct RwLock<T: ?Sized> {
     waiters: Waiters,
@@ -195,7 +189,6 @@ impl<T: ?Sized> DerefMut for RwLockWriteGuard<'_, T> {
 }
 
 impl<T> RwLock<T> {
-    /// An unlocked lock.
     pub const fn new(value: T) -> Self {
         RwLock { waiters: Waiters::new(), inner: std::sync::RwLock::new(value) }
     }
@@ -293,7 +286,6 @@ impl<T> OnceLock<T> {
         }
     }
 
-    /// The value.
     pub fn into_inner(self) -> Option<T> {
         self.inner.into_inner()
     }

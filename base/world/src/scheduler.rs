@@ -12,7 +12,6 @@ use std::collections::BinaryHeap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-/// How a run behaves.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Decides every choice.
@@ -32,7 +31,6 @@ impl Options {
     }
 }
 
-/// How a run ended.
 #[derive(Debug)]
 pub struct Outcome<R> {
     /// The result of the first task; `None` if that did not end in time.
@@ -49,7 +47,6 @@ pub struct Outcome<R> {
     pub stuck: Vec<String>,
 }
 
-/// A task of a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId(u32);
 
@@ -64,7 +61,6 @@ pub(crate) struct Ticket {
     round: u64,
 }
 
-/// Why a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Woken {
     ByTask,
@@ -75,7 +71,6 @@ struct Task {
     name: String,
     process: Process,
     coroutine: Option<Coroutine>,
-    /// Counts the waits.
     round: u64,
     is_waiting: bool,
     woken: Woken,
@@ -223,13 +218,11 @@ fn step() -> bool {
     true
 }
 
-/// The text of a panic.
 pub(crate) fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic".to_owned())
 }
 
-/// The task that runs next.
 fn next() -> Option<(TaskId, Coroutine)> {
     loop {
         let due = with(|world| {
@@ -358,7 +351,6 @@ pub(crate) fn at_end(call: fn(Process)) {
     with(|world| world.at_ends.push(call));
 }
 
-/// Whether a process was killed.
 pub fn is_dead(process: Process) -> bool {
     with(|world| world.processes[process.0 as usize].is_dead)
 }
@@ -376,7 +368,6 @@ pub fn current() -> TaskId {
     with(|world| world.running.expect("a task runs"))
 }
 
-/// The name of a task.
 pub(crate) fn name_of(task: TaskId) -> String {
     with(|world| world.tasks[task.0 as usize].name.clone())
 }
@@ -386,7 +377,6 @@ pub fn draw(limit: u64) -> u64 {
     with(|world| world.random.below(limit))
 }
 
-/// The time in the world.
 pub fn now() -> Duration {
     with(|world| Duration::from_nanos(world.now))
 }
@@ -412,7 +402,6 @@ pub fn point() {
     }
 }
 
-/// Lets other tasks run.
 pub fn yield_now() {
     let running = WORLD.with_borrow_mut(|world| {
         let world = world.as_mut()?;

@@ -18,7 +18,6 @@ pub use crate::scheduler::yield_now;
 /// The result of a thread: what it returned, or what it panicked with.
 pub type Result<T> = std::result::Result<T, Box<dyn Any + Send + 'static>>;
 
-/// A thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ThreadId(usize);
 
@@ -29,7 +28,6 @@ struct Shared {
     name: Option<String>,
 }
 
-/// A handle of a thread.
 #[derive(Clone, Debug)]
 pub struct Thread(Arc<Shared>);
 
@@ -40,7 +38,6 @@ impl Thread {
         self.0.parked.wake_all();
     }
 
-    /// Distinguishes it from other threads.
     pub fn id(&self) -> ThreadId {
         ThreadId(Arc::as_ptr(&self.0).addr())
     }
@@ -64,7 +61,6 @@ fn handle(name: Option<String>) -> Thread {
     Thread(Arc::new(Shared { token: Mutex::new(false), parked: Waiters::new(), name }))
 }
 
-/// The thread that runs.
 pub fn current() -> Thread {
     let task = scheduler::current();
     let name = scheduler::name_of(task);
@@ -90,12 +86,10 @@ fn park_for(limit: Option<Duration>) {
     }
 }
 
-/// Waits for this long.
 pub fn sleep(time: Duration) {
     scheduler::wait(Some(time));
 }
 
-/// Whether the thread unwinds.
 pub fn panicking() -> bool {
     std::thread::panicking()
 }
@@ -108,7 +102,6 @@ pub fn available_parallelism() -> io::Result<NonZero<usize>> {
     Ok(NonZero::new(2).expect("it is not 0"))
 }
 
-/// The end of a thread.
 #[derive(Debug)]
 pub struct JoinHandle<T> {
     result: Slot<T>,
@@ -127,23 +120,19 @@ impl<T> JoinHandle<T> {
         self.result.wait().lock().take().expect("it is joined once")
     }
 
-    /// Whether the thread has ended.
     pub fn is_finished(&self) -> bool {
         self.result.get().is_some()
     }
 
-    /// Its handle.
     pub fn thread(&self) -> &Thread {
         &self.thread
     }
 }
 
-/// Starts a thread.
 pub fn spawn<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
     Builder::new().spawn(work).expect("a task needs no system")
 }
 
-/// A thread with a name.
 #[derive(Debug, Default)]
 pub struct Builder {
     name: Option<String>,
@@ -155,7 +144,6 @@ impl Builder {
         Self::default()
     }
 
-    /// With this name.
     #[must_use]
     pub fn name(self, name: String) -> Self {
         Builder { name: Some(name) }
@@ -230,7 +218,6 @@ impl<T> ScopedJoinHandle<'_, T> {
         self.handle.join()
     }
 
-    /// Whether the thread has ended.
     pub fn is_finished(&self) -> bool {
         self.handle.is_finished()
     }
@@ -248,7 +235,6 @@ pub fn scope<'env, T>(work: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>)
 }
 
 impl<'scope> Scope<'scope, '_> {
-    /// Starts a thread.
     pub fn spawn<T: Send + 'scope>(
         &'scope self,
         work: impl FnOnce() -> T + Send + 'scope,

@@ -26,17 +26,14 @@ pub fn process_cpu() -> Duration {
     now() / 16
 }
 
-/// A moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Instant(Duration);
 
 impl Instant {
-    /// This moment.
     pub fn now() -> Self {
         Instant(now())
     }
 
-    /// The time since then.
     pub fn elapsed(&self) -> Duration {
         now().saturating_sub(self.0)
     }

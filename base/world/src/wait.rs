@@ -17,7 +17,6 @@ impl Waiters {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds the task that runs.
     pub(crate) fn enter(&self) {
         self.tickets().push(scheduler::ticket());
     }

@@ -19,14 +19,12 @@ const QUEUE: usize = 256;
 /// How long the end of the process waits for lines to be written.
 const FLUSH_MAX: Duration = Duration::from_secs(1);
 
-/// What the thread is sent.
 enum Message {
     Line(Vec<u8>),
     /// Everything before this was written.
     Flush(SyncSender<()>),
 }
 
-/// Where lines go in.
 #[derive(Debug)]
 struct Log {
     queue: SyncSender<Message>,
@@ -34,7 +32,6 @@ struct Log {
     left_out: AtomicU64,
 }
 
-/// The log of the process.
 static LOG: OnceLock<Log> = OnceLock::new();
 
 impl Log {

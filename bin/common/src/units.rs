@@ -18,9 +18,7 @@ pub struct Span(pub Duration);
 /// Lengths: one, or a range `16-250`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lengths {
-    /// The shortest.
     pub min: u32,
-    /// The longest.
     pub max: u32,
 }
 

@@ -8,7 +8,6 @@ use guira_harness::scratch::Scratch;
 
 const GUIRA: &str = env!("CARGO_BIN_EXE_guira");
 
-/// A file of the repository.
 fn file(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
 }
@@ -102,7 +101,6 @@ fn the_example_of_a_configuration_is_understood_with_all_that_is_commented_out()
     }
 }
 
-/// What a unit starts.
 fn start_of(unit: &str) -> String {
     let line = unit.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/bin/guira "));
     line.expect("a command").to_owned()

@@ -30,7 +30,6 @@ impl Server {
         places.into_iter().map(|place| place.place).collect()
     }
 
-    /// Ends it in order.
     fn stop(mut self) {
         self.0.signal(Signal::TERM);
         assert!(self.0.wait(PATIENCE).expect("it ends").success());

@@ -46,7 +46,6 @@ impl Place {
         (server, address)
     }
 
-    /// A server with a region.
     fn with_region() -> Self {
         let mut place = Place::new(&["--region"]);
         place.options.push(place.path("region"));

@@ -25,7 +25,6 @@ pub(crate) fn simulating(requests: u64) -> ProgressBar {
     bar
 }
 
-/// The end of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Total {
     After(Duration),
@@ -34,7 +33,6 @@ pub(crate) enum Total {
     Unknown,
 }
 
-/// Shows progress on a terminal.
 pub(crate) struct Bar {
     bar: ProgressBar,
     total: Total,
@@ -84,17 +82,14 @@ pub(crate) fn skipped(count: u64, first: &TraceError) {
     eprintln!("guira: skipped {count} invalid requests; the first: {first}");
 }
 
-/// The outcome as JSON.
 pub(crate) fn json(outcome: &Outcome) -> Result<String, Failure> {
     to_json(&outcome.record())
 }
 
-/// Any value as JSON.
 pub(crate) fn to_json(what: &impl serde::Serialize) -> Result<String, Failure> {
     serde_json::to_string_pretty(what).map_err(|error| Failure::caused("cannot write JSON", error))
 }
 
-/// Prints the outcome as text.
 pub(crate) fn print(outcome: &Outcome) {
     let counts = &outcome.counters.counts;
     println!(

@@ -33,7 +33,6 @@ pub struct Advice {
     pub measured: Option<f64>,
     /// The standard error of the served policy's hit ratios, by size.
     pub uncertainty: [Option<f64>; SCALES.len()],
-    /// Each policy.
     pub policies: Vec<OfPolicy>,
     /// What was asked for in the last whole hour, or until now in the first.
     pub working_set: WorkingSet,
@@ -43,10 +42,8 @@ pub struct Advice {
     pub families: Vec<Family>,
 }
 
-/// A policy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OfPolicy {
-    /// With its options.
     pub policy: Spec,
     /// Whether it is the one that the server has.
     pub is_served: bool,
@@ -57,7 +54,6 @@ pub struct OfPolicy {
 /// What was asked for within an hour.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WorkingSet {
-    /// So many keys.
     pub keys: u64,
     /// What their items take of memory, in bytes, as far as they were there.
     pub bytes: u64,
@@ -72,7 +68,6 @@ pub struct LongSet {
     pub name: &'static str,
     /// How long it is: shorter than that in the first.
     pub seconds: u32,
-    /// So many keys.
     pub keys: u64,
     /// What their items take of memory, in bytes: each with the smallest that it had, on average, and with the largest.
     pub bytes: [u64; 3],
@@ -80,12 +75,10 @@ pub struct LongSet {
     pub churn: Option<f64>,
 }
 
-/// Keys with the same prefix.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Family {
     /// The prefix; none for all keys that have none of their own.
     pub prefix: Box<[u8]>,
-    /// Its share of the reads.
     pub share: f64,
     /// Its hit ratio with the served policy at each of [`SCALES`] times the memory.
     pub hit_ratios: [Option<f64>; SCALES.len()],

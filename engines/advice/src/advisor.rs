@@ -13,7 +13,6 @@ use guira_sync::lock::{Mutex, MutexGuard};
 /// One part in this many of the memory for all models is for the division of memory among sizes.
 const DIVISION_PART: usize = 8;
 
-/// Learns from sampled requests.
 #[derive(Debug)]
 pub struct Advisor {
     /// Relaxed: a request more or less.
@@ -24,7 +23,6 @@ pub struct Advisor {
     learnt: Mutex<Learnt>,
 }
 
-/// What an advisor learns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subjects {
     /// What other sizes would be worth, and which policy would miss least at the present one.

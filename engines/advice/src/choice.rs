@@ -40,7 +40,6 @@ const WHEN_FULL: usize = 3;
 const NOTES_PART: f64 = 32.0;
 /// It takes over within so many seconds, or not at all.
 const ENDS_WITHIN: u32 = 60;
-/// The present size alone.
 const SCALE: [f64; 1] = [1.0];
 
 #[derive(Debug)]
@@ -75,7 +74,6 @@ pub struct Policies {
     pub rate: f64,
     /// Sampled keys that fit into the cache. With less than some hundred, trust little.
     pub objects: u64,
-    /// Sampled reads.
     pub reads: u64,
     /// Each policy with its options, and its misses of these reads.
     pub misses: Vec<(Spec, u64)>,
@@ -88,18 +86,14 @@ pub struct Policies {
 pub struct Better {
     /// It, with its options.
     pub policy: Spec,
-    /// What speaks for it.
     pub why: WhyBetter,
 }
 
-/// What speaks for a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhyBetter {
     /// Memory is full for the first time, and it is the best of most requests.
     MemoryIsFull,
-    /// It misses less.
     MissesLess {
-        /// Sampled reads of late.
         reads: u64,
         /// How many of them it would have missed.
         misses: u64,
@@ -133,7 +127,6 @@ impl Choice {
         self.sample.threshold()
     }
 
-    /// A request was made.
     pub(crate) fn see(&mut self, observed: Observed<'_>, now: Seconds) {
         let Observed { hash, what, .. } = observed;
         self.sample.look(hash, now);
@@ -257,7 +250,6 @@ impl Choice {
         Some(mean >= NOTES_PART * notes_of(WHEN_FULL) && notes_of(self.sample.served()) == 0.0)
     }
 
-    /// Everything was flushed.
     pub(crate) fn flush(&mut self) {
         self.sample.flush();
     }

@@ -19,7 +19,6 @@ const USED: (f64, f64) = (0.3, 0.75);
 /// Sampled requests in a second of processor time: each costs some tenth of a microsecond.
 const PER_CPU_SECOND: f64 = 10_000.0;
 const BUSY_LEAST: Duration = Duration::from_millis(50);
-/// Ticks in a fill.
 const FILL_TICKS: f64 = 4096.0;
 /// Waiting keys are counted so many times in a fill.
 const COUNTED_IN_FILL: f64 = 32.0;
@@ -46,13 +45,11 @@ const FILLS_LEAST: f64 = 1.0;
 pub struct ChunkUse {
     /// The size, in bytes.
     pub chunk: usize,
-    /// Items that there are.
     pub items: u64,
     /// Commands that needed one and found it, since the start.
     pub hits: u64,
 }
 
-/// A key that was used.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot {
     /// Bits of its hash by which it is found, the lowest of them set; 0 for none.
@@ -72,7 +69,6 @@ struct Slot {
 
 type Place = (usize, usize);
 
-/// Items of similar sizes.
 #[derive(Debug)]
 struct Band {
     /// The largest chunk that they lie in, in bytes.
@@ -164,14 +160,12 @@ pub(crate) struct Division {
     /// But of all keys at most one of two to the power of this is sampled.
     sparse: u32,
     capacity: f64,
-    /// Fills since the start.
     fills: f64,
     /// Bytes that the sample says were stored since the last pulse, and how many it takes for one of the engine's.
     sampled: f64,
     pace: f64,
     /// When waiting keys were counted last.
     counted: f64,
-    /// Fills that waits count for.
     window: f64,
     /// Sampled hits that waits count for.
     hits: f64,
@@ -401,7 +395,6 @@ impl Division {
         }
     }
 
-    /// Some time has passed.
     pub(crate) fn pulse(&mut self, pulse: Pulse) {
         if self.capacity == 0.0 && pulse.capacity > 0.0 {
             let room = (self.slots.len() * WAYS) as f64 * USED.1;
@@ -516,7 +509,6 @@ impl Division {
         }
     }
 
-    /// Everything was flushed.
     pub(crate) fn flush(&mut self) {
         self.slots.iter_mut().for_each(|row| *row = Default::default());
     }

@@ -95,7 +95,6 @@ impl Families {
         self.all.get_mut(usize::from(family)).map(|family| &mut family.now)
     }
 
-    /// A window is over.
     pub(crate) fn turn(&mut self) {
         for family in &mut self.all {
             family.before = std::mem::take(&mut family.now);
@@ -103,7 +102,6 @@ impl Families {
         }
     }
 
-    /// Forgets what was counted.
     pub(crate) fn reset(&mut self) {
         for family in &mut self.all {
             (family.now, family.before) = (Uses::default(), Uses::default());

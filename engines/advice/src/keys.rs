@@ -3,14 +3,12 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// A number of a key.
 pub(crate) type Id = u32;
 
 /// What is known of a key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Known {
     pub(crate) hash: u64,
-    /// What it takes of memory.
     pub(crate) weight: u32,
     /// The second in which it expires, `u32::MAX` for never.
     pub(crate) expires: u32,
@@ -37,7 +35,6 @@ impl Hasher for AsItIs {
     }
 }
 
-/// The keys.
 #[derive(Debug)]
 pub(crate) struct Keys {
     ids: HashMap<u64, Id, BuildHasherDefault<AsItIs>>,
@@ -76,7 +73,6 @@ impl Keys {
         self.known.get_mut(id as usize)?.as_mut()
     }
 
-    /// Gives a key a number.
     pub(crate) fn add(&mut self, known: Known) -> Id {
         let id = self.vacant.pop().unwrap_or_else(|| {
             self.known.push(None);
@@ -87,7 +83,6 @@ impl Keys {
         id
     }
 
-    /// Takes a key its number.
     pub(crate) fn remove(&mut self, id: Id) {
         if let Some(known) = self.known[id as usize].take() {
             self.ids.remove(&known.hash);
@@ -95,7 +90,6 @@ impl Keys {
         }
     }
 
-    /// The keys with their numbers.
     pub(crate) fn all(&self) -> impl Iterator<Item = (Id, &Known)> {
         let numbered = self.known.iter().enumerate();
         numbered.filter_map(|(id, known)| known.as_ref().map(|known| (id as Id, known)))

@@ -84,11 +84,9 @@ impl Miniatures {
     }
 }
 
-/// Why something is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stored {
     /// The server did not have it. A larger cache may have.
     AfterMiss,
-    /// It is another value.
     Anew,
 }

@@ -27,7 +27,6 @@ const PER_CPU_SECOND: f64 = 2_500.0;
 /// The share of keys that a server begins with.
 const FIRST_RATE: f64 = 1.0 / 16.0;
 
-/// The model.
 #[derive(Debug)]
 pub(crate) struct Model {
     sample: Sampled,
@@ -67,7 +66,6 @@ impl Model {
         self.sample.threshold()
     }
 
-    /// A request was made.
     pub(crate) fn see(&mut self, observed: Observed<'_>, now: Seconds) {
         self.sample.look(observed.hash, now);
         if observed.hash < self.threshold() {
@@ -149,7 +147,6 @@ impl Model {
         self.sample.stored(observed.hash, weight, expires);
     }
 
-    /// Everything was flushed.
     pub(crate) fn flush(&mut self) {
         self.sample.flush();
     }
@@ -160,7 +157,6 @@ impl Model {
         self.families.reset();
     }
 
-    /// Some time has passed.
     pub(crate) fn pulse(&mut self, pulse: Pulse) {
         if let Some(last) = self.last.replace(pulse) {
             let reads = pulse.reads.saturating_sub(last.reads);
@@ -175,7 +171,6 @@ impl Model {
         }
     }
 
-    /// A window is over.
     fn turn(&mut self, pulse: Pulse) {
         self.window_ends = Seconds(pulse.now.0.saturating_add(WINDOW));
         let Some(began) = self.window_began.replace(pulse) else {
@@ -215,7 +210,6 @@ impl Model {
         self.sample.bytes() + SETS_BYTES
     }
 
-    /// What follows from all this.
     pub(crate) fn advice(&self) -> Advice {
         let tally = self.now.with(&self.before);
         let of_policy = |(number, set): (usize, &Miniatures)| OfPolicy {

@@ -6,15 +6,11 @@ use std::time::Duration;
 /// A request for a sampled key.
 #[derive(Clone, Copy, Debug)]
 pub struct Observed<'k> {
-    /// The key.
     pub key: &'k [u8],
-    /// Its hash.
     pub hash: u64,
-    /// The command.
     pub what: What,
 }
 
-/// The command on a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// A read that found the key.
@@ -26,7 +22,6 @@ pub enum What {
     },
     /// A read that did not.
     Miss,
-    /// A store.
     Stored {
         /// Bytes of memory that the item occupies.
         weight: u32,
@@ -40,22 +35,18 @@ pub enum What {
         /// The second in which it expires, `u32::MAX` for never.
         expires: u32,
     },
-    /// A deletion.
     Deleted,
 }
 
 /// The state of the server, about once in a second.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pulse {
-    /// The time.
     pub now: Seconds,
-    /// Reads since the start.
     pub reads: u64,
     /// Of these, those that found their key.
     pub hits: u64,
     /// Whether there is next to no memory left that holds no item.
     pub is_full: bool,
-    /// Processor time since the start.
     pub busy: Duration,
     /// Memory for items, in bytes, as the weights of items count it.
     pub capacity: f64,

@@ -25,7 +25,6 @@ const LESS_IN_MEMORY: f64 = 0.75;
 /// Less than this is no processor time: it was not measured exactly.
 const BUSY_LEAST: Duration = Duration::from_millis(50);
 
-/// How many keys are sampled.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extent {
     /// The share of all keys at first, and at most.
@@ -39,7 +38,6 @@ pub(crate) struct Extent {
 #[derive(Debug)]
 pub(crate) struct Sampled {
     extent: Extent,
-    /// Hashes below are sampled.
     threshold: u64,
     /// Bytes of items that there is room for beside what the served policy, of these miniatures, notes of them.
     capacity: f64,
@@ -143,7 +141,6 @@ impl Sampled {
         }
     }
 
-    /// The server has it.
     pub(crate) fn hit(&mut self, hash: u64, weight: u32, expires: u32) {
         self.hold(Known { hash, weight, expires, missed: false }, Stored::AfterMiss);
     }
@@ -195,7 +192,6 @@ impl Sampled {
         self.keys.remove(id);
     }
 
-    /// Everything was flushed.
     pub(crate) fn flush(&mut self) {
         let all: Vec<Id> = self.keys.all().map(|(id, _)| id).collect();
         all.into_iter().for_each(|id| self.remove(id));
@@ -224,7 +220,6 @@ impl Sampled {
         self.capacity * self.rate() * (1.0 + share)
     }
 
-    /// Some time has passed.
     pub(crate) fn pulse(&mut self, pulse: Pulse) {
         self.now = pulse.now;
         self.capacity = pulse.capacity;

@@ -54,7 +54,6 @@ impl Asked {
     }
 }
 
-/// The keys of a window.
 #[derive(Clone, Debug)]
 pub(crate) struct Sketch {
     lowest: BTreeMap<u64, Asked>,
@@ -67,7 +66,6 @@ pub(crate) struct Sketch {
 /// What a sketch knows of all keys, or of those of a family.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Extent {
-    /// How many there are.
     pub(crate) keys: f64,
     /// How many of them are remembered.
     pub(crate) sampled: u64,

@@ -73,7 +73,6 @@ pub(crate) struct Span {
 #[derive(Clone, Debug)]
 pub(crate) struct Shown {
     merged: Merged,
-    /// How long it is.
     pub(crate) seconds: u32,
 }
 

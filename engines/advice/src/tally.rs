@@ -8,7 +8,6 @@ pub(crate) const PARTS: usize = 4;
 /// Reads that were sampled, and what they stand for.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
-    /// Reads that were sampled.
     pub(crate) seen: u64,
     /// All reads of the server, and those that found their key. Misses are related to these, not to the reads that were sampled: that a
     /// popular key is in the sample or not is chance (section 4.3 of SHARDS).

@@ -57,7 +57,6 @@ impl<S: Session> Executor<S> {
         }
     }
 
-    /// Returns whether the key existed.
     pub(crate) fn touch_key(&mut self, key: Key<'_>, time: Exptime) -> Result<bool, StoreError> {
         let expiry = self.expiry(time);
         // A removal needs no memory.

@@ -90,7 +90,6 @@ impl ClassCounters {
 #[derive(Debug, Default)]
 pub struct CommandCounters {
     all: Counters<{ CommandCount::COUNT }>,
-    /// Some of them by class.
     pub classes: ClassCounters,
 }
 
@@ -101,7 +100,6 @@ impl CommandCounters {
         self.all.add(what as usize, amount);
     }
 
-    /// The value of a counter.
     #[inline(always)]
     pub fn get(&self, what: CommandCount) -> u64 {
         self.all.get(what as usize)

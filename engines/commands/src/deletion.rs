@@ -76,7 +76,6 @@ enum Remains {
     None,
 }
 
-/// What a delete came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Deleted {
     Done,
@@ -87,7 +86,6 @@ pub(crate) enum Deleted {
 }
 
 impl Deleted {
-    /// How md is answered.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Deleted::Done => "HD",

@@ -14,7 +14,6 @@ pub struct Executor<S> {
     pub(crate) session: S,
     pub(crate) clock: CoarseClock,
     pub(crate) now: Seconds,
-    /// The same time.
     pub(crate) now_fine: Millis,
     pub(crate) counters: Arc<CommandCounters>,
     pub(crate) uniques: Uniques,

@@ -11,7 +11,6 @@ use guira_protocol::{Arithmetic, Delete, GetForm, Meta, MetaKey, MetaSet, Norepl
 pub enum Effect {
     /// The item stays as it is, except its cas unique and recency.
     Read,
-    /// The item may change.
     Write,
 }
 
@@ -34,21 +33,17 @@ pub struct ItemPacket<'a> {
 /// A complete request about one item.
 #[derive(Clone, Copy, Debug)]
 pub enum Item<'a> {
-    /// A get of one key.
     Get(GetKey<'a>),
     /// One key of a get of several. Its reply has no END.
     KeyOfGet(GetKey<'a>),
     /// set, add, replace, append, prepend, cas, lease-set; with the data block and its line end
     Store(Store<'a>, &'a [u8]),
-    /// delete
     Delete(Delete<'a>),
     /// incr, decr
     Arithmetic(Arithmetic<'a>),
-    /// touch
     Touch(Touch<'a>),
     /// mg, md, ma; and ms, with the data block and its line end
     Meta(Meta<'a>, &'a [u8]),
-    /// me
     MetaDebug(MetaKey<'a>),
     /// A packet of the binary protocol.
     Packet(ItemPacket<'a>),

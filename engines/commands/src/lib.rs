@@ -5,7 +5,6 @@
 //! or on a particular engine.
 
 #![forbid(unsafe_code)]
-#![allow(missing_docs, reason = "a comment is there where it tells more than the name")]
 
 mod arithmetic;
 pub mod binary;

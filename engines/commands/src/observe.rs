@@ -59,7 +59,6 @@ pub enum StoreEnd {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoredBy {
-    /// A store command.
     Store,
     /// Another command that stores: ma with N, md with x.
     Other,
@@ -72,7 +71,6 @@ pub enum Used {
     Read(usize),
     /// A read that did not.
     Missed,
-    /// Anything but a read.
     Otherwise,
 }
 
@@ -112,8 +110,10 @@ pub enum Event<'e> {
         /// The item, if there was one and it was deleted.
         item: Option<Meta>,
     },
-    /// A request for a key.
-    Use { key: &'e [u8], used: Used },
+    Use {
+        key: &'e [u8],
+        used: Used,
+    },
 }
 
 /// Receives the events of one executor.

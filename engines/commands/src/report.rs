@@ -27,7 +27,6 @@ impl<S: Session> Executor<S> {
         self.kinds = self.kinds.without(Kinds::USES);
     }
 
-    /// Whether an event is reported.
     #[inline(always)]
     fn observes(&self, kinds: Kinds, key: Key<'_>) -> bool {
         // Not `||`: one branch, which is nearly never taken.

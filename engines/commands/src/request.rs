@@ -27,7 +27,6 @@ pub(crate) enum Older {
     Stale(u64),
 }
 
-/// A store in any protocol.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
     pub(crate) verb: Verb,

@@ -118,7 +118,6 @@ impl<'a, 'k, R: Replies, U: Showing> ValueSink<'a, 'k, R, U> {
         U::MAY_LACK && self.lacks_unique
     }
 
-    /// The cas unique to show.
     #[inline(always)]
     fn unique(&mut self, cas: Option<u64>) -> Option<u64> {
         let shown = self.showing.shown(cas);
@@ -224,7 +223,6 @@ impl<S: Session> Executor<S> {
         self.session.prefetch_item(hash)
     }
 
-    /// The number of further stages.
     pub const PREFETCH_STEPS: usize = S::PREFETCH_STEPS;
 
     /// A further stage, some time after the previous one.

@@ -6,12 +6,9 @@ use guira_contract::{
     Want,
 };
 
-/// Which items a command sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sight {
-    /// All but the hidden ones.
     Plain,
-    /// All but tombstones.
     Hidden,
     All,
 }

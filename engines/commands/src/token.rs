@@ -12,7 +12,6 @@ pub enum DeleteTime {
     HoldsOff,
 }
 
-/// Settings of leases and deletes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leases {
     /// How long a token is in force before another client gets one, in milliseconds.

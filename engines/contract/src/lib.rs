@@ -7,6 +7,7 @@
 //! **What a cache promises.** It may lose any item at any time, and counts it. It never answers with an older value than the last acknowledged one,
 //! never brings back a deleted, flushed or expired item, and never mixes two. Each key is linearised for itself; several reads are no snapshot.
 
+#![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
 mod control;

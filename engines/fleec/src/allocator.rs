@@ -29,7 +29,6 @@ const KEEPING_ROUNDS: u32 = 8;
 /// Without eviction a store looks for dead items this often at most, as long as it finds some.
 const LOOKS: usize = 16;
 
-/// A session's memory.
 #[derive(Debug)]
 pub(crate) struct Allocator {
     local: Local,

@@ -9,7 +9,6 @@ use guira_sync::quiescence::{Quiescence, Ticket};
 
 /// Seconds between two starts. A flush starts it at once.
 const INTERVAL: u32 = 30;
-/// Buckets of a slice.
 const SLICE: u32 = 64;
 
 /// Removes dead items in the background, one bucket after the other.
@@ -41,7 +40,6 @@ impl Crawler {
         self.is_asked.store(true, Ordering::Relaxed);
     }
 
-    /// How often it has started.
     pub(crate) fn crawls(&self) -> u64 {
         self.crawls.load(Ordering::Relaxed)
     }

@@ -20,7 +20,6 @@ const PAGES_TRIED: usize = 3;
 /// What became of the question for a page to spare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Idle {
-    /// The class has it.
     Taken,
     /// No class has one.
     None,

@@ -17,7 +17,6 @@ use guira_memory::lasting::HandedRegion;
 use guira_sync::clock::Seconds;
 use std::sync::Arc;
 
-/// FLeeC.
 #[derive(Clone, Debug)]
 pub struct FleecEngine {
     pub(crate) core: Arc<Core>,

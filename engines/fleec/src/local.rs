@@ -101,7 +101,6 @@ impl Local {
         retired.reclaim(&core.announcements, |at| is_long_at(core, at), |at| free_item(core, cache, at));
     }
 
-    /// Frees what other sessions left.
     pub(crate) fn adopt_orphans(&mut self) {
         if self.core.announcements.has_orphans() {
             self.retired.adopt(&self.core.announcements);

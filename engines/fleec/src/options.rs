@@ -6,16 +6,12 @@ use guira_items::{ClassOptions, EngineOptions, OpenError};
 /// Bytes of the link before each item.
 pub(crate) const LINK_BYTES: usize = 8;
 
-/// The options of the engine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FleecOptions {
     /// The options of every engine.
     pub engine: EngineOptions,
-    /// The slab classes.
     pub classes: ClassOptions,
-    /// The replacement policy.
     pub clock: BucketClock,
-    /// Whether sessions share buckets.
     pub buckets: Buckets,
 }
 
@@ -51,10 +47,8 @@ impl Default for BucketClock {
 }
 
 impl BucketClock {
-    /// Its name.
     pub const NAME: &'static str = "bucket-clock";
 
-    /// The highest CLOCK value.
     pub(crate) fn max(self) -> u8 {
         u8::MAX >> (8 - self.bits)
     }

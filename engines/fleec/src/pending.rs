@@ -32,7 +32,6 @@ impl ChunkHome for Core {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
-    /// A client sends the value.
     Arriving,
     /// The engine puts the value together.
     Joining,

@@ -11,7 +11,6 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct FleecPin {
     core: Arc<Core>,
-    /// Announces the item.
     _hazard: Hazard,
     length: usize,
     /// Where the parts of the value lie: position in the value, place, length.

@@ -16,7 +16,6 @@ struct Claims<'n> {
     chunks: HandedOut<'n>,
     /// The class of the last chunk that was claimed.
     class: ClassId,
-    /// By class.
     held: Vec<ClassUsage>,
     /// Items that were taken off the list.
     gone: Vec<Offset>,

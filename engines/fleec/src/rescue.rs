@@ -22,7 +22,6 @@ const SWEEPS_A_PAGE: u32 = 64;
 /// How many items of a page are moved that are not in use. Bounded for the sake of the store that waits for the page.
 const UNUSED_MAX: u32 = 256;
 
-/// Attempts to move an item.
 const ATTEMPTS: usize = 8;
 
 enum Moved {

@@ -18,7 +18,6 @@ pub(crate) fn is_long(item: &Item<'_>) -> bool {
     item.value_len() > INLINE_MAX
 }
 
-/// What all sessions have announced.
 #[derive(Debug, Default)]
 pub(crate) struct Announcements {
     /// The items that sessions work on.
@@ -55,13 +54,11 @@ impl Announcements {
     }
 }
 
-/// What a session has retired.
 #[derive(Debug, Default)]
 pub(crate) struct Retired {
     items: Vec<Offset>,
     /// How many of them were announced at the last look.
     kept: usize,
-    /// Room for the announcements.
     announced: Vec<u64>,
 }
 

@@ -21,7 +21,6 @@ use guira_memory::Offset;
 use guira_sync::clock::Seconds;
 use std::sync::Arc;
 
-/// A session of the engine.
 #[derive(Debug)]
 pub struct FleecSession {
     allocator: Allocator,

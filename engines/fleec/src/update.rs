@@ -37,7 +37,6 @@ enum Attempt {
         at: Offset,
         generation: u32,
     },
-    /// The place has changed meanwhile.
     Again,
     NeedChunk(ClassId, Taking),
     /// A pending value is needed for an item with these fields and a value of this length.
@@ -60,16 +59,13 @@ impl Present<'_> {
     }
 }
 
-/// Memory for an attempt.
 #[derive(Debug)]
 struct Supplies {
-    /// The client's value.
     pending: Option<FleecPending>,
     /// Memory for a value that is put together from the old one.
     spare: Option<FleecPending>,
 }
 
-/// A value in parts.
 #[derive(Clone, Copy)]
 struct Parts<'v> {
     before: &'v [u8],
@@ -112,7 +108,6 @@ impl<'v> Parts<'v> {
 enum Made {
     /// In a chunk of this class, from the session's cache.
     Chunk(Offset, ClassId),
-    /// In a pending value.
     Pending(Offset, FleecPending),
 }
 
@@ -238,7 +233,6 @@ where
     })
 }
 
-/// One attempt.
 struct Writer<'n, 's, 'k> {
     core: &'n Core,
     cache: &'s mut ChunkCache,
@@ -247,7 +241,6 @@ struct Writer<'n, 's, 'k> {
     now: Seconds,
     generation: u32,
     bucket: u64,
-    /// For notes of short-lived items.
     lane: usize,
 }
 

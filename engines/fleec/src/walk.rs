@@ -9,14 +9,11 @@ use guira_contract::{Meta, Walked, WalkedItem};
 use guira_sync::clock::Seconds;
 use std::sync::Arc;
 
-/// Buckets of one step.
 const STEP: usize = 64;
 
-/// A walk under way.
 #[derive(Debug)]
 pub struct FleecWalk {
     core: Arc<Core>,
-    /// The next bucket.
     bucket: u64,
 }
 

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 /// The core of an engine that can leave its Region to another one.
 pub trait Leaves: Sized {
-    /// What it stands in.
     fn shell(&self) -> &Shell;
 
     /// Ends it: its Region is to be closed.

@@ -11,7 +11,6 @@ use std::sync::Arc;
 /// The items of a class. A session may remove what another has stored: only the sums over all sessions are numbers, those of one wrap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassUsage {
-    /// How many there are.
     pub items: u64,
     /// Their size, in bytes.
     pub bytes: u64,
@@ -42,7 +41,6 @@ pub enum Removal {
 }
 
 impl Removal {
-    /// Whether it was evicted.
     pub fn is_eviction(self) -> bool {
         matches!(self, Removal::Evicted | Removal::Displaced)
     }
@@ -51,11 +49,9 @@ impl Removal {
 /// An item that is no longer in the table, as it is counted.
 #[derive(Clone, Copy, Debug)]
 pub struct Removed {
-    /// Its class.
     pub class: Option<ClassId>,
     /// Its size, in bytes.
     pub bytes: u64,
-    /// Whether it was ever read.
     pub is_fetched: bool,
     /// Whether it would have expired by itself.
     pub expires: bool,
@@ -69,7 +65,6 @@ const OF_CLASS: usize = 2 + ClassCounter::COUNT;
 /// Where the counters of a class begin.
 const COUNTS_AT: usize = 2;
 
-/// One session's counters.
 #[derive(Debug)]
 pub struct SessionCounters {
     counts: Counters<{ Counter::COUNT }>,
@@ -93,7 +88,6 @@ impl SessionCounters {
         self.counts.add(what as usize, amount);
     }
 
-    /// Counts for a class.
     #[inline]
     pub fn add_to_class(&self, class: Option<ClassId>, what: ClassCounter, amount: u64) {
         if let Some(counters) = class.and_then(|class| self.classes.get(usize::from(class.0))) {
@@ -180,11 +174,9 @@ pub type ClassValues = [u64; ClassCounter::COUNT];
 /// What [`Registry`] keeps across a restart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedCounts {
-    /// All that was counted.
     pub sums: [u64; Counter::COUNT],
     /// The same at the last reset.
     pub base: [u64; Counter::COUNT],
-    /// The usage of each class.
     pub held: Vec<ClassUsage>,
     /// What was counted of each class since the last reset.
     pub classes: Vec<ClassValues>,
@@ -252,7 +244,6 @@ impl Registry {
         SavedCounts { sums: self.sums(), base: self.base().counts, held: self.held(), classes }
     }
 
-    /// Goes on counting from there.
     pub fn restore(&self, saved: &SavedCounts) {
         let counters = self.register();
         saved.sums.iter().enumerate().for_each(|(index, sum)| counters.counts.add(index, *sum));
@@ -336,7 +327,6 @@ impl Registry {
         self.usage_of(&self.all(), usize::from(class.0)).items
     }
 
-    /// The usage of each class.
     pub fn held(&self) -> Vec<ClassUsage> {
         let all = self.all();
         (0..self.classes()).map(|class| self.usage_of(&all, class)).collect()

@@ -60,7 +60,6 @@ mod live {
         }
     }
 
-    /// Calls this thread's hook.
     pub fn pause(window: Window) {
         // The hook is taken out while it runs: what it calls comes through windows too.
         let taken = HOOK.with(|cell| cell.borrow_mut().take());

@@ -42,11 +42,9 @@ pub struct Header(pub u64);
 pub struct Fields(pub u8);
 
 impl Fields {
-    /// The client's flags.
     pub const FLAGS: Fields = Fields(1);
     /// When it expires.
     pub const EXPIRY: Fields = Fields(2);
-    /// A cas unique.
     pub const CAS: Fields = Fields(4);
     /// It goes on in other chunks.
     pub const CHAIN: Fields = Fields(8);
@@ -107,7 +105,6 @@ impl Header {
         .accessed(now)
     }
 
-    /// Lengths and fields.
     #[inline(always)]
     pub fn shape(self) -> Shape {
         Shape {
@@ -117,7 +114,6 @@ impl Header {
         }
     }
 
-    /// Facts about the item.
     #[inline(always)]
     pub fn state(self) -> ItemState {
         ItemState((self.0 >> STATE_SHIFT) as u8 & ItemState::ALL.0)
@@ -136,7 +132,6 @@ impl Header {
         Header(self.0 & !mask | u64::from(generation) << GENERATION_SHIFT)
     }
 
-    /// The same with other facts.
     #[inline(always)]
     #[must_use]
     pub fn with_state(self, state: ItemState) -> Self {
@@ -183,7 +178,6 @@ pub struct Shape {
     pub key_len: u8,
     /// Bytes of the value in this chunk.
     pub value_len: u32,
-    /// Which optional fields there are.
     pub fields: Fields,
 }
 
@@ -268,7 +262,6 @@ pub const BEHIND_CHUNKS: usize = WINDOW * WORD;
 /// An item in a chunk, found by a reader or held by a writer.
 #[derive(Clone, Copy, Debug)]
 pub struct Item<'a> {
-    /// Where it begins.
     pub at: Offset,
     /// Its header, as it was when the item was looked up.
     pub header: Header,
@@ -559,9 +552,7 @@ impl ItemView for Item<'_> {
 /// Everything about a new item but its value's bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct ItemHeaderSpec<'k> {
-    /// The key.
     pub key: &'k [u8],
-    /// The client's flags.
     pub flags: u32,
     /// When it expires.
     pub expiry: Expiry,
@@ -569,7 +560,6 @@ pub struct ItemHeaderSpec<'k> {
     pub cas: Option<u64>,
     /// Facts that hold from the start.
     pub state: ItemState,
-    /// The flush generation.
     pub generation: u32,
     /// When it was last accessed: now, unless it takes the place of itself.
     pub accessed: Seconds,

@@ -27,7 +27,6 @@ impl<E: Into<Emptied>> From<E> for Failure {
 pub struct EmptyRegion {
     /// Bytes of it that may come to be used.
     pub memory: usize,
-    /// Its length.
     pub bytes: usize,
     /// Whether it asks for huge pages.
     pub huge: HugePages,
@@ -38,11 +37,8 @@ pub struct EmptyRegion {
 pub struct Begun<C> {
     /// What `restore` or `begin` has made.
     pub core: C,
-    /// What the Region lasts in.
     pub file: RegionFile,
-    /// What was found.
     pub opening: Opening,
-    /// What the server has left.
     pub notes: Vec<u8>,
     /// What the file system lacks, if it does.
     pub shortage: Option<Shortage>,
@@ -51,11 +47,8 @@ pub struct Begun<C> {
 /// What an engine goes on with.
 #[derive(Debug)]
 pub struct Restored<C> {
-    /// The engine.
     pub core: C,
-    /// How many items it has.
     pub items: u64,
-    /// What was damaged.
     pub dropped: Dropped,
 }
 

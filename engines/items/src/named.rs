@@ -27,7 +27,6 @@ impl NamedRows {
         NamedRows { columns, values: rows.into_iter().flatten().collect() }
     }
 
-    /// How many rows there are.
     fn len(&self) -> usize {
         self.values.len() / self.columns.len().max(1)
     }
@@ -40,7 +39,6 @@ impl NamedRows {
         rows.map(move |row| places.map(|place| place.map_or(0, |place| row[place])))
     }
 
-    /// As numbers.
     pub(crate) fn numbers(&self) -> Vec<u64> {
         let mut numbers = vec![NAMED, self.columns.len() as u64];
         for column in &self.columns {

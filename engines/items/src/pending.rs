@@ -39,7 +39,6 @@ impl Arriving {
 
 /// The memory of an engine, as pending values use it.
 pub trait ChunkHome: fmt::Debug + Send + Sync {
-    /// Where the chunks lie.
     fn region(&self) -> &Region;
 
     /// Bytes of the largest item that fits into one chunk.
@@ -51,7 +50,6 @@ pub trait ChunkHome: fmt::Debug + Send + Sync {
     /// What counts the values that are arriving.
     fn arriving(&self) -> &Arriving;
 
-    /// Frees a chunk.
     fn give(&self, at: Offset);
 }
 

@@ -75,7 +75,6 @@ impl PendingChunks {
         self.reserved += part;
     }
 
-    /// How many chunks there are.
     pub fn count(&self) -> usize {
         self.chunks.len()
     }
@@ -96,7 +95,6 @@ impl PendingChunks {
             .for_each(|(to, from)| words::store(to, words::load(from)));
     }
 
-    /// Forgets what has arrived.
     pub fn begin_anew(&mut self) {
         (self.arrived, self.at) = (0, (0, 0));
     }

@@ -46,7 +46,6 @@ impl SavedSetup {
         }
     }
 
-    /// As it is written.
     pub fn numbers(&self) -> [u64; 8] {
         [
             self.reserve as u64,

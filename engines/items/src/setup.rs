@@ -41,17 +41,14 @@ impl Eviction {
 /// Whether memory may be swapped out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Residence {
-    /// As the system likes.
     #[default]
     Swappable,
     /// What was committed stays in memory.
     Locked,
 }
 
-/// How keys are hashed.
 #[derive(Clone, Copy, Debug)]
 pub enum Hashing {
-    /// By rapidhash with this seed.
     Seeded(u64),
     /// By a function of the test's choice.
     Fixed(fn(&[u8]) -> u64),
@@ -74,35 +71,23 @@ pub enum OpenError {
     TooBig(usize),
     /// The largest item does not leave room for others.
     #[error("items of up to {item} bytes do not fit into half of the {memory} bytes available for items")]
-    ItemTooLarge {
-        /// The largest item.
-        item: usize,
-        /// All memory.
-        memory: usize,
-    },
+    ItemTooLarge { item: usize, memory: usize },
     /// Classes would not grow.
     #[error("the growth factor {0} is not a number above 1")]
     Factor(f64),
     /// No chunk would be as small.
     #[error("a smallest item of {item} bytes does not fit into the largest chunk: at most {most}")]
     SmallestItem {
-        /// The smallest item.
         item: usize,
         /// The most it may be.
         most: usize,
     },
     /// The system refused the address space.
     #[error("cannot reserve {bytes} bytes of address space")]
-    Reserve {
-        /// How much was asked for.
-        bytes: usize,
-        /// What the system said.
-        source: io::Error,
-    },
+    Reserve { bytes: usize, source: io::Error },
     /// The Region's file cannot be used.
     #[error("cannot use {place} as a region")]
     Region {
-        /// Where it was to be.
         place: RegionPlace,
         /// Why not.
         source: FileError,
@@ -110,7 +95,6 @@ pub enum OpenError {
     /// Another server has handed over the Region, and there is no going on with it.
     #[error("cannot restore the items of {place}: {why}")]
     NotTakenOver {
-        /// Where it lies.
         place: RegionPlace,
         /// Why not.
         why: Emptied,
@@ -120,22 +104,10 @@ pub enum OpenError {
     Full,
     /// The same, with how much is missing.
     #[error("{place} has room for {room} bytes, but the region needs up to {memory}")]
-    NoRoom {
-        /// Where it was to be.
-        place: RegionPlace,
-        /// How much room there is.
-        room: u64,
-        /// How much may be needed.
-        memory: usize,
-    },
+    NoRoom { place: RegionPlace, room: u64, memory: usize },
     /// The system refused to keep the memory from being swapped out.
     #[error("cannot lock {bytes} bytes in memory: check the limit of locked memory (ulimit -l)")]
-    Lock {
-        /// How much was asked for.
-        bytes: usize,
-        /// What the system said.
-        source: io::Error,
-    },
+    Lock { bytes: usize, source: io::Error },
 }
 
 /// The most memory, in bytes: with all that is beside the pages it stays below the 2^43 that an offset reaches.
@@ -164,7 +136,6 @@ pub struct EngineOptions {
     pub huge_pages: Option<HugePages>,
     /// Whether memory may be swapped out.
     pub residence: Residence,
-    /// How keys are hashed.
     pub hashing: Hashing,
     /// Where cas uniques begin if no region says so. One that a lost cache has given out should not come again, so the server draws it.
     pub first_cas: u64,

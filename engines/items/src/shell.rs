@@ -14,7 +14,6 @@ use std::sync::Arc;
 /// Cas uniques are above this; lower numbers stay free for codes of the lease protocol.
 const CAS_LEAST: u64 = 100;
 
-/// The shell of an engine.
 #[derive(Debug)]
 pub struct Shell {
     region: Arc<Region>,
@@ -44,7 +43,6 @@ pub struct ShellState {
 }
 
 impl ShellState {
-    /// As numbers.
     pub fn numbers(&self) -> [u64; 3] {
         [self.base.unix, u64::from(self.base.reached.0), self.cas]
     }
@@ -97,7 +95,6 @@ impl Shell {
         })
     }
 
-    /// The Region.
     #[inline(always)]
     pub fn region(&self) -> &Arc<Region> {
         &self.region
@@ -108,12 +105,10 @@ impl Shell {
         self.commit_step
     }
 
-    /// How keys are hashed.
     pub fn hashing(&self) -> Hashing {
         self.hashing
     }
 
-    /// The hash of a key.
     #[inline(always)]
     pub fn hash(&self, key: &[u8]) -> KeyHash {
         match self.hashing {
@@ -133,7 +128,6 @@ impl Shell {
         Seconds(self.seen.load(Ordering::Relaxed))
     }
 
-    /// A session sees the time.
     pub fn see_time(&self, now: Seconds) {
         // Relaxed, and not one operation: a clock set back by a second for a moment does no harm.
         if now > self.time_seen() {
@@ -141,7 +135,6 @@ impl Shell {
         }
     }
 
-    /// The counters.
     pub fn registry(&self) -> &Registry {
         &self.registry
     }

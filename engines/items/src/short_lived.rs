@@ -99,7 +99,6 @@ impl ShortLived {
         self.busy.load(Ordering::Relaxed)
     }
 
-    /// A lane for a session.
     pub fn lane(&self) -> usize {
         self.next_lane.fetch_add(1, Ordering::Relaxed) % LANES
     }

@@ -15,7 +15,6 @@ impl Walks {
         !self.is_walking.swap(true, Ordering::Relaxed)
     }
 
-    /// Ends the walk.
     pub fn end(&self) {
         self.is_walking.store(false, Ordering::Relaxed);
     }

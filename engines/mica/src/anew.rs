@@ -34,10 +34,8 @@ pub(crate) struct Anew<'v, S: ItemStore> {
     pub(crate) cause: Cause,
 }
 
-/// Why an item is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// A command stores it.
     Store,
     /// It was there before, in other room or with other fields.
     Rebuild,
@@ -158,7 +156,6 @@ fn write<S: ItemStore>(
     source.write(words, shape);
 }
 
-/// Follows up a stored item.
 #[inline]
 fn after_store<S: ItemStore>(writer: &mut Writer<'_, S>) {
     let part = writer.part();
@@ -173,7 +170,6 @@ fn why_replaced<S: ItemStore>(writer: &Writer<'_, S>, entry: &Entry<'_>) -> Remo
     if writer.is_dead_entry(entry) { Removal::Dead } else { Removal::Gone }
 }
 
-/// Counts a new item.
 fn account_added<S: ItemStore>(writer: &Writer<'_, S>, size: usize) {
     writer.part().add_usage(ClassUsage { items: 1, bytes: size as u64 });
     writer.counters().items_added(ALL, 1, size as u64);
@@ -202,7 +198,6 @@ pub(crate) fn joined<'s, S: ItemStore>(
     })
 }
 
-/// A copy of an item.
 pub(crate) fn copied<'s, S: ItemStore>(writer: &Writer<'s, S>, found: &Found<'_>) -> Copied<'s> {
     let (entry, meta) = (found.entry, found.entry.meta());
     let mut key = [0; 256];

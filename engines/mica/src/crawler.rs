@@ -7,7 +7,6 @@ use std::ops::Range;
 
 /// Seconds between two starts.
 const INTERVAL: u32 = 30;
-/// Buckets of a slice.
 const SLICE: u64 = 16;
 
 /// Removes expired items in the background, partition by partition. Relaxed, as all here: the next slice looks again.
@@ -16,7 +15,6 @@ pub(crate) struct Crawler {
     is_off: AtomicBool,
     /// How often it was asked to start.
     asked: AtomicU32,
-    /// How often it has started.
     crawls: AtomicU64,
     partitions: Box<[Crawl]>,
 }
@@ -35,7 +33,6 @@ struct Crawl {
     searched: AtomicU64,
 }
 
-/// Some buckets of a partition.
 #[derive(Debug)]
 pub(crate) struct Slice {
     pub(crate) buckets: Range<u64>,
@@ -62,7 +59,6 @@ impl Crawler {
         self.asked.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How often it has started.
     pub(crate) fn crawls(&self) -> u64 {
         self.crawls.load(Ordering::Relaxed)
     }

@@ -41,7 +41,6 @@ const HASH_SHIFT: u32 = 32;
 pub(crate) const PLACE_MASK: u32 = !(GENERATIONS - 1);
 const GENERATION_MASK: u64 = (GENERATIONS as u64 - 1) << HASH_SHIFT;
 
-/// The chunk is free.
 const FREE: u64 = 1 << 27;
 /// The chunk before it is free.
 const AFTER_FREE: u64 = 1 << 26;
@@ -134,7 +133,6 @@ impl Anchor {
         Anchor(words::load(region.word(at)))
     }
 
-    /// The caller holds the partition.
     pub(crate) fn store(self, region: &Region, at: Offset) {
         words::store(region.word(at), self.0);
     }
@@ -264,7 +262,6 @@ impl Shape {
         self.value_at() + self.value_len
     }
 
-    /// Words of the entry.
     #[inline(always)]
     pub(crate) fn units(self) -> usize {
         self.size().div_ceil(WORD)
@@ -311,7 +308,6 @@ impl<'a> Entry<'a> {
         units <= self.room() && self.room() <= 2 * units + 8
     }
 
-    /// Its length in words.
     pub(crate) fn units(&self) -> usize {
         self.shape().units()
     }
@@ -344,7 +340,6 @@ impl<'a> Entry<'a> {
         words::store(&self.words[0], self.anchor.0 & !GENERATION_MASK | u64::from(generation) << HASH_SHIFT);
     }
 
-    /// Its place in the index.
     pub(crate) fn place(&self) -> u32 {
         self.anchor.place()
     }
@@ -515,9 +510,7 @@ impl ItemView for Entry<'_> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ItemHeaderSpec<'k> {
     pub(crate) key: &'k [u8],
-    /// Its place in the index.
     pub(crate) place: u32,
-    /// The flush generation.
     pub(crate) generation: u32,
     pub(crate) flags: u32,
     pub(crate) expiry: Expiry,

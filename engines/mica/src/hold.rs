@@ -55,7 +55,6 @@ pub(crate) struct PartitionLock {
 }
 
 const FREE: u64 = 0;
-/// A session holds it.
 const HELD: u64 = 1;
 /// A session holds it, and others wait.
 const WANTED: u64 = 2;
@@ -111,7 +110,6 @@ impl PartitionLock {
         self.state.compare_exchange(OFFERED, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Whether others wait for it.
     pub(crate) fn is_wanted(&self) -> bool {
         self.state.load(Ordering::Relaxed) == WANTED
     }
@@ -125,7 +123,6 @@ impl PartitionLock {
         waiting.bell.notify_all();
     }
 
-    /// Gives it back.
     #[inline(always)]
     pub(crate) fn give(&self, waiting: &Waiting) {
         if self.is_wanted() {
@@ -136,7 +133,6 @@ impl PartitionLock {
     }
 }
 
-/// The locks of all partitions.
 #[derive(Debug)]
 pub(crate) struct PartitionLocks {
     locks: Box<[PartitionLock]>,

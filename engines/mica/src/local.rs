@@ -64,7 +64,6 @@ impl<S: ItemStore> Local<S> {
         self.holdings.heed_recalls(&self.core.locks);
     }
 
-    /// Gives all partitions back.
     pub(crate) fn give_all(&mut self) {
         self.holdings.give_all(&self.core.locks);
     }

@@ -14,7 +14,6 @@ pub struct MicaOptions {
     pub partitions: usize,
     /// Who may read and write a partition.
     pub access: Access,
-    /// The replacement policy.
     pub policy: LogPolicy,
     /// Bits of an offset in the log, in words. Fewer than 48 are for tests in which offsets wrap.
     pub offset_bits: u32,
@@ -23,7 +22,6 @@ pub struct MicaOptions {
 /// Which items are evicted first when the log is full (MICA, section 4.3.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogPolicy {
-    /// Those that were stored first.
     Fifo,
     /// Items that are read or replaced while they are in the older half are kept when the head comes by.
     #[default]
@@ -56,7 +54,6 @@ impl LogPolicy {
     }
 }
 
-/// The policy in use.
 #[derive(Debug)]
 pub(crate) struct CurrentPolicy(AtomicU32);
 

@@ -44,7 +44,6 @@ pub(crate) struct Partition<S> {
 pub(crate) struct Fullness {
     /// While it takes a small part of memory: hardly any bucket is ever full.
     small: u64,
-    /// While there is memory.
     growing: u64,
     /// When memory is full.
     when_memory_is_full: u64,
@@ -53,7 +52,6 @@ pub(crate) struct Fullness {
 }
 
 impl Fullness {
-    /// Where full buckets evict.
     pub(crate) const LOSSY: Fullness = Fullness { small: 20, growing: 45, when_memory_is_full: 65, most: 75 };
     /// Where full buckets get spare ones: at 72 % of the slots 8 % of the buckets do.
     pub(crate) const CHAINED: Fullness =
@@ -393,7 +391,6 @@ fn bytes_of(buckets: u64, share: Share) -> usize {
     (buckets.max(u64::from(FIRST_BUCKETS)) as usize * BUCKET_BYTES).next_multiple_of(share.step)
 }
 
-/// Where a key belongs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Home {
     pub(crate) partition: usize,

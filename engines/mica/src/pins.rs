@@ -28,7 +28,6 @@ impl Pins {
         self.count.store(places.len(), Ordering::Relaxed);
     }
 
-    /// Ends a pin.
     pub(crate) fn remove(&self, place: Offset) {
         let mut places = self.places();
         if let Some(pins) = places.get_mut(&place) {

@@ -18,7 +18,6 @@ use guira_sync::words::WORD;
 pub(crate) struct Plan {
     /// The most memory there can ever be.
     pub(crate) reserve: usize,
-    /// A power of two.
     pub(crate) partitions: usize,
     /// Length of a partition's part of the Region.
     span: usize,

@@ -25,7 +25,6 @@ pub(crate) enum Seen {
     Dead(MissKind),
     /// The value is too long to be copied.
     Long,
-    /// The entry is another key's.
     Other,
 }
 

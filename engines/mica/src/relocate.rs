@@ -6,7 +6,6 @@ use crate::writer::{Found, Writer};
 use guira_items::Removal;
 use guira_sync::words::WORD;
 
-/// Buckets of a slice.
 const SLICE: u64 = 16;
 
 /// Does a step to give memory back, if items take more than they may. False if there is nothing to do, or it cannot be done.

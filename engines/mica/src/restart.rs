@@ -24,7 +24,6 @@ use guira_sync::clock::{Seconds, TimeBase};
 use guira_sync::threads::map_by_threads;
 use guira_sync::words::WORD;
 
-/// Numbers of a partition's state.
 const OF_PARTITION: usize = 14;
 
 // The numbers of all partitions leave room for the rest.
@@ -37,7 +36,6 @@ struct Saved {
     offset_bits: u64,
     shell: ShellState,
     flushes: SavedFlushes,
-    /// The usage of all items.
     held: ClassUsage,
     counts: SavedCounts,
     partitions: Vec<SavedPartition>,

@@ -22,7 +22,6 @@ impl ScratchBuffer {
         Scratch { buffer: self, bytes }
     }
 
-    /// Frees its memory.
     pub(crate) fn release(&self) {
         self.0.take();
     }

@@ -25,11 +25,9 @@ use guira_sync::atomic::Backoff;
 use guira_sync::clock::Seconds;
 use std::sync::Arc;
 
-/// A session of the engine.
 #[derive(Debug)]
 pub struct MicaSession<S: ItemStore = Log> {
     local: Local<S>,
-    /// The next partitions for maintenance.
     next: NextPartitions,
 }
 
@@ -38,7 +36,6 @@ impl<S: ItemStore> MicaSession<S> {
         MicaSession { local: Local::new(core), next: NextPartitions::default() }
     }
 
-    /// Whether it holds the partition.
     #[cfg(all(test, not(guira_loom)))]
     pub(crate) fn holds(&self, partition: usize) -> bool {
         self.local.holdings().has(partition)
@@ -214,7 +211,6 @@ impl<S: ItemStore> MicaSession<S> {
         })
     }
 
-    /// The kind of a miss.
     #[cold]
     #[inline(never)]
     fn miss(&self, key: Key<'_>, home: Home, now: Seconds) -> MissKind {

@@ -21,7 +21,6 @@ pub(crate) struct Sizing {
     memory: AtomicUsize,
     /// The part of it that is reserved for arriving values, and what they take, which may be more.
     arriving: Budget,
-    /// What a partition may take.
     share: AtomicUsize,
     /// The most bytes of an item.
     largest_item: AtomicUsize,
@@ -61,14 +60,12 @@ impl Sizing {
         self.memory.load(Ordering::Relaxed)
     }
 
-    /// Sets the limit.
     pub(crate) fn set_memory(&self, memory: usize) {
         self.memory.store(memory, Ordering::Relaxed);
         self.arriving.set_limit(arriving(memory, self.max_item_size));
         self.compute_share();
     }
 
-    /// What a partition may take.
     #[inline]
     pub(crate) fn share(&self) -> Share {
         Share { bytes: self.share.load(Ordering::Relaxed), step: self.commit_step }
@@ -102,7 +99,6 @@ impl Sizing {
         }
     }
 
-    /// What arriving values take.
     pub(crate) fn arriving(&self) -> usize {
         self.arriving.used()
     }

@@ -11,14 +11,11 @@ use guira_contract::{ItemView, Meta, Walked, WalkedItem};
 use guira_sync::clock::Seconds;
 use std::sync::Arc;
 
-/// Buckets of one step.
 const STEP: usize = 64;
 
-/// A walk under way.
 #[derive(Debug)]
 pub struct MicaWalk<S = Log> {
     core: Arc<Core<S>>,
-    /// The next partition and place.
     partition: usize,
     place: u32,
 }

@@ -22,7 +22,6 @@ pub(crate) const ALL: Option<ClassId> = Some(ClassId(0));
 pub(crate) struct Writer<'s, S> {
     core: &'s Core<S>,
     part: &'s Partition<S>,
-    /// Its number.
     partition: usize,
     counters: &'s SessionCounters,
     scratch: &'s ScratchBuffer,
@@ -66,7 +65,6 @@ impl<'s, S: ItemStore> Writer<'s, S> {
         self.part
     }
 
-    /// The number of the partition.
     pub(crate) fn partition(&self) -> usize {
         self.partition
     }
@@ -135,7 +133,6 @@ impl<'s, S: ItemStore> Writer<'s, S> {
         Entry::at(self.core.shell.region(), self.part.store().at(offset), self.now)
     }
 
-    /// The bucket of a place.
     #[inline(always)]
     pub(crate) fn bucket_of(&self, place: u32) -> Bucket<'s> {
         let index = self.part.index();
@@ -182,7 +179,6 @@ impl<'s, S: ItemStore> Writer<'s, S> {
         self.is_dead_entry(&found.entry)
     }
 
-    /// The same of an entry.
     #[inline(always)]
     pub(crate) fn is_dead_entry(&self, entry: &Entry<'_>) -> bool {
         entry.expiry().passed(self.now)

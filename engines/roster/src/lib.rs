@@ -33,7 +33,6 @@ pub struct Choice {
     parts: Parts,
 }
 
-/// The parts of an engine.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Parts {
     Slab { kind: Kind, policy: Policy, choosing: Choosing, search: SearchLimits, versions: usize },
@@ -42,7 +41,6 @@ enum Parts {
     MicaStore { partitions: usize, access: Access },
 }
 
-/// Whether a policy stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Choosing {
     Fixed,
@@ -74,13 +72,10 @@ enum Family {
 ///
 /// An engine is a type, so that nothing of it is dispatched while requests are served; its host is compiled once for each.
 pub trait Host {
-    /// What comes of it.
     type Output;
-    /// Does it.
     fn run<E: Engine + Clone>(self, opened: Opened<E>) -> Self::Output;
 }
 
-/// A preset.
 #[derive(Clone, Copy, Debug)]
 struct Preset {
     name: &'static str,
@@ -162,7 +157,6 @@ fn is_first_of(preset: &Preset, family: Family) -> bool {
 }
 
 impl Choice {
-    /// The names of all engines.
     pub fn names() -> impl Iterator<Item = &'static str> {
         PRESETS.iter().map(|preset| preset.name)
     }

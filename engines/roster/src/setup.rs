@@ -23,10 +23,8 @@ pub struct Setup {
     pub lasting: Option<Lasting>,
 }
 
-/// A Region that lasts.
 #[derive(Clone, Debug)]
 pub struct Lasting {
-    /// In which file.
     pub place: RegionPlace,
     /// The time, in seconds since 1970.
     pub now_unix: u64,

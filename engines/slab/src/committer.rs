@@ -10,7 +10,6 @@ use guira_contract::CommitAhead;
 use guira_sync::lock::{Mutex, MutexGuard};
 use guira_sync::thread::Thread;
 
-/// Who commits memory ahead.
 #[derive(Debug, Default)]
 pub(crate) struct Committer {
     /// LOCK: committer. Leaf.
@@ -22,7 +21,6 @@ impl Committer {
         self.thread.lock()
     }
 
-    /// Whether anybody does.
     pub(crate) fn is_there(&self) -> bool {
         self.lock().is_some()
     }

@@ -18,7 +18,6 @@ use guira_memory::{Budget, Offset};
 use guira_sync::quiescence::Quiescence;
 use std::sync::Arc;
 
-/// The parts of an engine.
 #[derive(Debug)]
 pub(crate) struct Core<X: Scheme> {
     pub(crate) items: Items,

@@ -17,7 +17,6 @@ use guira_memory::lasting::HandedRegion;
 use guira_sync::clock::Seconds;
 use std::sync::Arc;
 
-/// A slab engine.
 #[derive(Clone, Debug)]
 pub struct SlabEngine<X: Scheme> {
     pub(crate) core: Arc<Core<X>>,

@@ -77,7 +77,6 @@ pub use session::walk::SlabWalk;
 /// MemC3's index.
 pub type CuckooEngine = SlabEngine<Cuckoo>;
 
-/// memcached's index.
 pub type ChainedEngine = SlabEngine<Chained>;
 
 #[cfg(test)]

@@ -10,11 +10,9 @@ use guira_items::{ClassOptions, EngineOptions, OpenError};
 pub struct SlabOptions {
     /// What every engine has.
     pub engine: EngineOptions,
-    /// The slab classes.
     pub classes: ClassOptions,
     /// Which item goes when memory is needed.
     pub policy: Policy,
-    /// Version counters.
     pub stripes: usize,
     /// How far an insert searches for an empty slot.
     pub search: SearchLimits,

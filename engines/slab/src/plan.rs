@@ -17,14 +17,12 @@ use guira_memory::slab::{PAGE_BYTES, SlabMemory};
 pub(crate) struct Plan {
     /// The most memory there can be.
     pub(crate) reserve: usize,
-    /// Pages.
     pub(crate) pages: usize,
     pub(crate) metadata_at: usize,
     pub(crate) arenas_at: [usize; 2],
     /// The most buckets that a table can have.
     pub(crate) buckets_max: u32,
     pub(crate) pages_at: usize,
-    /// All of it.
     pub(crate) total: usize,
 }
 

@@ -102,7 +102,6 @@ impl Saved {
         bytes_of(&numbers)
     }
 
-    /// How many items there were.
     fn items(&self) -> u64 {
         self.counts.held.iter().fold(0, |sum, held| sum.wrapping_add(held.items))
     }

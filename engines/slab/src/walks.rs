@@ -70,7 +70,6 @@ impl Walks {
         fence(Ordering::SeqCst);
     }
 
-    /// The walk is over.
     pub(crate) fn end(&self) {
         *self.moved() = Moved::default();
         // Relaxed: a session that still believes in the walk notes a key in vain, and the next walk forgets it.

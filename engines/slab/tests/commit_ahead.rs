@@ -8,7 +8,6 @@ use guira_sync::clock::Seconds;
 
 const NOW: Seconds = Seconds(1000);
 
-/// Stores of a batch.
 const BATCH: u64 = 32;
 /// Batches that are stored before what comes next is committed, as by a thread that has other things to do.
 const LATE: u64 = 16;

@@ -16,12 +16,10 @@ use guira_sync::channel::{Receiver, Sender};
 use serde::Deserialize;
 use std::sync::Arc;
 
-/// Questions that are sent together.
 const TOGETHER: usize = 64;
 /// The longest value that is read, in bytes.
 const VALUE_MAX: u32 = 64 << 20;
 
-/// How keys are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Dialect {
@@ -44,7 +42,6 @@ pub(crate) struct Cluster {
     pub(crate) replies: Sender<Reply>,
 }
 
-/// A key to be read.
 pub(crate) type KeyRequest = (Tag, Box<[u8]>);
 
 impl Cluster {

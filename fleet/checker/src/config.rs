@@ -45,7 +45,6 @@ pub enum ConfigError {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Config {
-    /// Where hints are sent to.
     #[serde(default, deserialize_with = "place")]
     pub(crate) listen: Option<Endpoint>,
     #[serde(default)]
@@ -84,7 +83,6 @@ struct ServerConfig {
     tls: Option<Tls>,
 }
 
-/// A kind of keys.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Check {

@@ -3,7 +3,6 @@
 use guira_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 guira_sync::counters! {
-    /// Counters of the process.
     pub(crate) enum Count {
         Queries = "queries", Count, "Queries of the database: one per sampled hint, and one per delay at which a cached value differs from the database." as "guira_checker_queries_total";
         QueryFailures = "query_failures", Count, "Queries that failed." as "guira_checker_query_failures_total";
@@ -14,7 +13,6 @@ guira_sync::counters! {
 }
 
 guira_sync::counters! {
-    /// Counters of a cluster.
     pub(crate) enum ClusterCount {
         Reads = "reads", Count, "Keys read from the cluster." as "guira_checker_reads_total";
         Failures = "read_failures", Count, "Reads that the cluster did not answer." as "guira_checker_read_failures_total";
@@ -56,7 +54,6 @@ impl<const N: usize> Tallies<N> {
     }
 }
 
-/// Whether somebody answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Health {
     Up,

@@ -11,7 +11,6 @@ use guira_databases::{Server, SourceError, Stop, Wire, mariadb, postgres};
 use guira_sync::channel::{Receiver, Sender};
 use std::sync::Arc;
 
-/// A kind of database.
 #[derive(Clone, Debug)]
 pub(crate) enum Kind {
     MariaDb,
@@ -55,7 +54,6 @@ impl Client {
         }
     }
 
-    /// The first row.
     fn query(
         &mut self,
         statement: &Statement,

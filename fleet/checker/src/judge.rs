@@ -16,7 +16,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-/// Examples that are kept.
 const EXAMPLES_MAX: usize = 100;
 
 /// How long after it was found that clusters differ they are asked again, if there is no database to ask.
@@ -25,7 +24,6 @@ const AGAIN_AFTER: Duration = Duration::from_millis(500);
 /// So many changes of a key are followed that nobody tells of.
 const UNTOLD_MAX: u8 = 10;
 
-/// What caches are compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Against {
     Database,
@@ -41,7 +39,6 @@ pub(crate) struct Settings {
     /// Kinds of keys. The first whose pattern a key has is its own.
     pub(crate) checks: Vec<(Pattern, Against)>,
     pub(crate) clusters: usize,
-    /// The clusters of each region.
     pub(crate) regions: Vec<Vec<usize>>,
     /// Samples that may be under way. Others are dropped and counted.
     pub(crate) under_way_max: usize,
@@ -76,7 +73,6 @@ struct Sample {
     next: usize,
     look: Option<Look>,
     round: u32,
-    /// Places among the examples.
     examples: Vec<Option<usize>>,
     due: Option<Due>,
 }
@@ -200,7 +196,6 @@ impl Judge {
         if self.requests.is_empty() { self.agenda.first().map(|(at, _)| *at) } else { Some(Duration::ZERO) }
     }
 
-    /// The questions that are due.
     pub(crate) fn due_requests(&mut self, now: Duration) -> Vec<Request> {
         while let Some(due) = self.agenda.first().copied().filter(|(at, _)| *at <= now) {
             self.agenda.remove(&due);
@@ -268,7 +263,6 @@ impl Judge {
         }));
     }
 
-    /// A cache has answered.
     pub(crate) fn cache(&mut self, tag: Tag, cluster: usize, cached: Cached, now: Duration) {
         let id = tag.sample;
         let Some(sample) = self.samples.get_mut(&id).filter(|sample| sample.round == tag.round) else {
@@ -414,7 +408,6 @@ impl Judge {
         self.samples.len()
     }
 
-    /// What was found so far.
     pub(crate) fn report(&self) -> Report {
         Report {
             counts: self.counted,

@@ -10,7 +10,6 @@
 //! Nothing is written, but for what a read has to give back.
 
 #![forbid(unsafe_code)]
-#![allow(missing_docs, reason = "a comment is there where it tells more than the name")]
 
 mod cluster;
 mod config;

@@ -19,7 +19,6 @@ pub(crate) enum Stage {
 
 #[derive(Debug)]
 pub(crate) struct Look {
-    /// The number of the delay.
     pub(crate) delay: usize,
     /// Answers count until then.
     end: Duration,
@@ -92,7 +91,6 @@ impl Look {
         self.open().next().is_some()
     }
 
-    /// Settles all that is open.
     pub(crate) fn close(&mut self, outcome: Outcome) {
         self.outcomes.iter_mut().filter(|open| open.is_none()).for_each(|open| *open = Some(outcome));
     }

@@ -28,7 +28,6 @@ pub fn families() -> Vec<Family> {
     FAMILIES.iter().copied().chain(rows).chain(of_clusters).collect()
 }
 
-/// The whole text.
 pub(crate) fn text(shared: &Shared, form: Form, is_ready: bool) -> String {
     let report = shared.report();
     let mut out = Exposition::default();

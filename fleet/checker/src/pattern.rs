@@ -27,7 +27,6 @@ impl Pattern {
         Ok(Pattern { parts, names })
     }
 
-    /// That of all keys.
     pub(crate) fn any() -> Self {
         Pattern { parts: Vec::new(), names: Vec::new() }
     }

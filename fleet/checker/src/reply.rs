@@ -3,7 +3,6 @@
 use crate::judge::Tag;
 use crate::sight::{Cached, Content};
 
-/// A reply to a request.
 #[derive(Debug)]
 pub(crate) enum Reply {
     Cache { tag: Tag, cluster: usize, cached: Cached },

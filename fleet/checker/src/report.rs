@@ -31,7 +31,6 @@ pub struct Tally {
     pub consistent: u64,
     /// It had nothing, or what says itself that it is stale.
     pub missing: u64,
-    /// It had something else.
     pub inconsistent: u64,
     /// The cache or the database could not be asked, or not in time.
     pub unknown: u64,
@@ -81,7 +80,6 @@ impl Tally {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AtDelay {
     pub delay: Duration,
-    /// Of all clusters together.
     pub all: Tally,
     /// Of the clusters of each region.
     pub regions: Vec<Tally>,
@@ -92,7 +90,6 @@ pub struct AtDelay {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Example {
     pub key: Vec<u8>,
-    /// The cluster's number.
     pub cluster: usize,
     /// When the change was told of, or seen.
     pub told: Duration,
@@ -104,7 +101,6 @@ pub struct Example {
     pub seen: [Duration; 2],
 }
 
-/// How a change became known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     Hint,
@@ -125,7 +121,6 @@ pub struct Report {
     pub unmatched: Option<Vec<u8>>,
 }
 
-/// What became of hints.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
     pub hints: u64,

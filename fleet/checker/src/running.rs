@@ -28,7 +28,6 @@ const WAITING_MAX: usize = 4096;
 /// The longest wait for a reply before due requests are sent.
 const TURN: Duration = Duration::from_millis(10);
 
-/// A running checker.
 #[derive(Debug)]
 pub struct Running {
     shared: Arc<Shared>,
@@ -112,12 +111,10 @@ impl Running {
         Ok(())
     }
 
-    /// Where the admin listener is.
     pub fn admin_address(&self) -> Option<&Address> {
         self.admin.as_ref().map(Admin::address)
     }
 
-    /// Where hints are sent to.
     pub fn hints_address(&self) -> Option<&Endpoint> {
         self.hints_at.as_ref()
     }

@@ -26,7 +26,6 @@ pub(crate) enum Reads {
     Nothing,
 }
 
-/// What all threads share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     /// LOCK: checker_judge. Leaf. No thread holds it while it waits.

@@ -7,7 +7,6 @@ use std::fmt;
 /// So many bytes of a value are kept to be shown.
 const HEAD_MAX: usize = 64;
 
-/// A value.
 #[derive(Clone, Debug)]
 pub struct Sight {
     digest: [u8; SHA256_OUTPUT_LEN],
@@ -67,7 +66,6 @@ impl fmt::Display for Content {
     }
 }
 
-/// What a cache answers.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Cached {
     Item(Content),

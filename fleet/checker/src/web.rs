@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Starts the admin listener.
 pub(crate) fn serve(at: &str, token_file: Option<&Path>, shared: Arc<Shared>) -> Result<Admin, AdminError> {
     let secrets = ", keys, and the beginnings of values";
     Admin::serve(at, token_file, secrets, move || CheckerSite { shared, clock: CoarseClock::system() })

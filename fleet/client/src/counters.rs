@@ -34,7 +34,6 @@ macro_rules! counters {
 
 pub(crate) use counters;
 
-/// One counter.
 #[derive(Debug, Default)]
 pub(crate) struct Count(AtomicU64);
 

@@ -4,6 +4,7 @@
 //! their keys, over any path of guira-transport. [`text`] is one blocking connection that speaks text, for tools that ask
 //! a node now and then.
 
+#![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
 mod counters;

@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How far keys have moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stage {
@@ -25,13 +24,11 @@ impl Stage {
     }
 }
 
-/// A slot whose server changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Handover {
     /// The server that will have the slot, while it is announced; then the one that has had it.
     pub other: String,
-    /// How far it is.
     pub stage: Stage,
     /// When this stage began, in seconds since 1970, by the clock of the host that began it.
     pub since_s: u64,
@@ -43,9 +40,7 @@ pub struct Handover {
 pub struct Resize {
     /// How many slots it has had.
     pub from: usize,
-    /// How many it will have.
     pub to: usize,
-    /// How far it is.
     pub stage: Stage,
     /// As that of a [`Handover`].
     pub since_s: u64,

@@ -20,7 +20,6 @@ pub struct ControlCounts {
 }
 
 impl ControlCounts {
-    /// A counter.
     pub fn get(&self, count: ControlCount) -> u64 {
         self.counts[count as usize].load(Ordering::Relaxed)
     }

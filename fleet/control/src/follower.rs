@@ -111,7 +111,6 @@ impl Shared {
     }
 }
 
-/// The thread.
 struct Follow {
     /// Gone when nobody follows any more.
     shared: Weak<Shared>,
@@ -209,7 +208,6 @@ mod tests {
     use guira_transport::net::{TcpListener, TcpStream};
     use std::io::{BufRead, BufReader, Read as _, Write as _};
 
-    /// Longer than anything takes here.
     const PATIENCE: Duration = Duration::from_secs(30);
     /// A pool `cache` that is served by `new:1`.
     const POOLS: &str = r#"{"header": {"revision": "7"}, "kvs": [{"key": "L2d1aXJhL3Bvb2xzL2NhY2hl", "mod_revision": "7",

@@ -40,7 +40,6 @@ pub(crate) struct Proposal {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Remedy {
-    /// A spare takes it.
     Give(Registration),
     /// Who has handed it over has it again: it has heard of each change of its keys.
     TakeBack(Registration),
@@ -52,7 +51,6 @@ pub(crate) enum Remedy {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Verdict {
     pub(crate) proposals: Vec<Proposal>,
-    /// Servers that are gone.
     pub(crate) missing: usize,
     /// They are too many: nobody is replaced.
     pub(crate) too_many: bool,

@@ -25,15 +25,12 @@ const KEPT_ALIVE: u32 = 3;
 /// A server, and where it is registered.
 #[derive(Clone, Debug)]
 pub struct MemberOptions {
-    /// Where pools are kept.
     pub etcd: EtcdOptions,
     /// The pool that the server is for.
     pub pool: String,
     /// How the server is reached from here, and with it how the servers of its pool are.
     pub target: Target,
-    /// Where routers find it.
     pub server: Endpoint,
-    /// What fails together with it.
     pub zone: Option<String>,
     /// How long the registration stays when this process is gone.
     pub lease: Duration,

@@ -10,9 +10,7 @@ pub struct Order {
     pub(crate) pool: String,
     #[serde(skip)]
     pub(crate) server: String,
-    /// How far it is.
     pub state: OrderState,
-    /// Why it has failed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub said: String,
     #[serde(skip)]
@@ -22,15 +20,12 @@ pub struct Order {
     pub(crate) lease: i64,
 }
 
-/// How far an order is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OrderState {
     /// Its member has not heard of it.
     Asked,
-    /// The command runs.
     Running,
-    /// The command has ended well.
     Done,
     /// It has not.
     Failed,

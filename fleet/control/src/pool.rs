@@ -11,7 +11,6 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pool {
-    /// Their numbers are their places.
     pub slots: Vec<Slot>,
     /// When a lost server is replaced.
     #[serde(default)]
@@ -31,7 +30,6 @@ pub struct Slot {
     /// 0 to 1. All slots of a pool have one, or none has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<f64>,
-    /// What fails together with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
     /// While its keys move to another server.
@@ -114,7 +112,6 @@ pub enum PoolError {
     /// Not between 0 and 1.
     #[error("the weight of slot {0} is not between 0 and 1")]
     Weight(usize),
-    /// It would forbid everything.
     #[error("the minimum of {0} servers exceeds the {1} slots")]
     Minimum(u32, usize),
     /// There is nothing to hand over.
@@ -203,12 +200,10 @@ impl Pool {
         Ok(())
     }
 
-    /// As it is kept.
     pub(crate) fn text(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// What serves its slots.
     pub(crate) fn servers(&self) -> impl Iterator<Item = &str> {
         self.slots.iter().filter_map(|slot| slot.server.as_deref())
     }

@@ -3,13 +3,11 @@
 use crate::etcd::Entry;
 use serde::{Deserialize, Serialize};
 
-/// A registered server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Registration {
     /// The pool that it is for.
     #[serde(skip)]
     pub pool: String,
-    /// Where it is.
     #[serde(skip)]
     pub server: String,
     /// The zone whose servers fail together.
@@ -24,7 +22,6 @@ pub struct Registration {
     /// When it was registered.
     #[serde(skip)]
     pub(crate) revision: i64,
-    /// What keeps it.
     #[serde(skip)]
     pub(crate) lease: i64,
 }

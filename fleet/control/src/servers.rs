@@ -16,13 +16,11 @@ const DELETED_AT_ONCE: usize = 500;
 /// Why a server does not count as answering.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
-    /// It cannot be talked to.
     #[error(transparent)]
     Text(#[from] TextError),
     /// A pool names it so that nobody can find it.
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
-    /// It says something else.
     #[error("unexpected reply '{0}'")]
     Answer(String),
 }
@@ -39,7 +37,6 @@ impl Key {
         Key { written: written.into() }
     }
 
-    /// Itself.
     pub fn bytes(&self) -> Cow<'_, [u8]> {
         let encoded = self.written.strip_suffix(b" b");
         match encoded.and_then(|encoded| STANDARD.decode(encoded).ok()) {

@@ -26,27 +26,19 @@ const NAME_MAX: usize = 100;
 /// Why something cannot be read or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// etcd cannot do it.
     #[error(transparent)]
     Etcd(#[from] EtcdError),
     /// A pool cannot be used as it is.
     #[error("pool {name}: {error}")]
-    Pool {
-        /// Its name.
-        name: String,
-        /// What is wrong.
-        error: PoolError,
-    },
+    Pool { name: String, error: PoolError },
     /// No such pool.
     #[error("etcd has no pool {0}")]
     Unknown(String),
     /// It was made before.
     #[error("pool {0} already exists")]
     Exists(String),
-    /// Somebody else was faster.
     #[error("pool {0} was changed by another client: check it with `guira fleet status` and try again")]
     Changed(String),
-    /// Somebody else upgrades it.
     #[error("server {0} is already being upgraded; an abandoned upgrade order expires within a minute")]
     Ordered(String),
     /// No such slot.
@@ -63,7 +55,6 @@ pub struct View {
     pools: BTreeMap<String, (Result<Pool, PoolError>, i64)>,
     registered: Vec<Registration>,
     orders: Vec<Order>,
-    /// By pool.
     upgraded: BTreeMap<String, Vec<String>>,
     leader: Option<Leader>,
     revision: i64,
@@ -100,7 +91,6 @@ impl View {
         view
     }
 
-    /// Names of pools.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.pools.keys().map(String::as_str)
     }
@@ -194,7 +184,6 @@ impl Store {
         Ok(View::of(&prefix, self.etcd.range(&prefix)?))
     }
 
-    /// The pools alone.
     pub(crate) fn pools(&mut self) -> Result<View, EtcdError> {
         let prefix = self.etcd.prefix().to_owned();
         Ok(View::of(&prefix, self.etcd.range(&format!("{prefix}{POOLS}"))?))
@@ -390,7 +379,6 @@ impl Store {
         self.etcd.change(&[Condition::IsAbsent(&key)], &[put])
     }
 
-    /// For leases.
     pub(crate) fn etcd(&mut self) -> &mut Etcd {
         &mut self.etcd
     }
@@ -409,7 +397,6 @@ impl Store {
     }
 }
 
-/// A lease of etcd's.
 #[derive(Clone, Copy, Debug)]
 pub struct Lease(i64);
 

@@ -53,7 +53,6 @@ impl<'a> Bytes<'a> {
         usize::try_from(number).ok()
     }
 
-    /// Text behind its length.
     pub fn text(&mut self) -> Option<&'a [u8]> {
         let length = self.length()?;
         self.take(length)

@@ -1,7 +1,6 @@
 //! How databases and caches are reached by those who stand between them: logins, TLS, statements and their rows. Whoever reads a log speaks to its database by this too.
 
 #![forbid(unsafe_code)]
-#![allow(missing_docs, reason = "a comment is there where it tells more than the name")]
 
 mod braces;
 mod bytes;

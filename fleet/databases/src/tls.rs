@@ -25,7 +25,6 @@ pub struct Tls {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Mode {
-    /// Whoever answers.
     Require,
     /// Only who has a certificate of `ca` that names the host.
     #[default]
@@ -46,7 +45,6 @@ impl Tls {
         }
     }
 
-    /// Reads the files.
     fn connector(&self) -> Result<TlsConnector, TlsError> {
         TlsConnector::new(TlsClientOptions {
             chain: self.cert.clone(),

@@ -9,7 +9,6 @@ use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Whether a connection is encrypted.
 #[derive(Clone, Debug)]
 pub enum Security {
     Plain,
@@ -73,7 +72,6 @@ impl Writer {
     }
 }
 
-/// A connection.
 #[derive(Debug)]
 pub struct Wire {
     writer: Writer,

@@ -165,7 +165,6 @@ fn load(reader: &mut Reader) -> Result<Texts, FollowError> {
     Ok(texts)
 }
 
-/// What the thread is told.
 enum Wish {
     /// Pools of etcd are others than before.
     LoadPools,
@@ -173,7 +172,6 @@ enum Wish {
     Learn(News),
 }
 
-/// The thread.
 struct Follow {
     reader: Reader,
     names: Arc<Names>,

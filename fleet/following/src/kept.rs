@@ -6,10 +6,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// How such a file begins.
 const HEAD: &str = "guira-router-config 1\n";
 
-/// The permissions of the file.
 const MODE: u32 = 0o666;
 
 /// The name of the configuration itself among the texts; no import has it.
@@ -33,7 +31,6 @@ pub fn save(path: &Path, texts: &Texts) -> io::Result<()> {
     disk::replace(path, all.as_bytes(), Mode::Masked(MODE), Durability::Synced)
 }
 
-/// What was saved.
 pub fn read(path: &Path) -> io::Result<Texts> {
     parse(&disk::read_to_string(path)?)
         .ok_or_else(|| io::Error::other("the file is not a saved configuration"))

@@ -117,7 +117,6 @@ impl Records {
     }
 }
 
-/// What an answer has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Learned {
     New,

@@ -11,7 +11,6 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Where a configuration comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     File(PathBuf),
@@ -42,7 +41,6 @@ impl Source {
         }
     }
 
-    /// As errors name it.
     pub fn name(&self) -> String {
         match self {
             Source::File(path) => path.display().to_string(),

@@ -5,7 +5,6 @@ use guira_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use guira_sync::lock::Mutex;
 
 guira_sync::counters! {
-    /// Counters of the process.
     pub(crate) enum Count {
         Events = "events", Count, "Events read from the database's log, including heartbeats." as "guira_invalidator_events_total";
         Transactions = "transactions", Count, "Completely read transactions." as "guira_invalidator_transactions_total";
@@ -27,7 +26,6 @@ guira_sync::counters! {
 }
 
 guira_sync::counters! {
-    /// Counters of a target.
     pub(crate) enum TargetCount {
         Deletes = "deletes", Count, "Deletes acknowledged by the target." as "guira_invalidator_deletes_total";
         Hits = "hits", Count, "Acknowledged deletes that removed an item." as "guira_invalidator_delete_hits_total";
@@ -202,7 +200,6 @@ impl TargetCounts {
     }
 }
 
-/// How a target was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Health {
     Up,

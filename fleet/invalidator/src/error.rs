@@ -21,7 +21,6 @@ pub enum StartError {
     System(#[from] io::Error),
 }
 
-/// Why an invalidator stops.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
     #[error(transparent)]

@@ -11,7 +11,6 @@
 //! the process ends. Without spools the log of the database is the queue, and a target that is away slows the reader down.
 
 #![forbid(unsafe_code)]
-#![allow(missing_docs, reason = "a comment is there where it tells more than the name")]
 
 mod batch;
 mod batcher;

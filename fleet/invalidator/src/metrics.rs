@@ -40,7 +40,6 @@ pub(crate) fn lag_bytes(shared: &Shared) -> Option<u64> {
     shared.view().ledger.place().and_then(|place| shared.counts.behind(place))
 }
 
-/// The whole text.
 pub(crate) fn text(shared: &Shared, form: Form, is_ready: bool, now: u64) -> String {
     let view = shared.view();
     let mut out = Exposition::default();

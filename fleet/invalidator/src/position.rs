@@ -10,7 +10,6 @@ const HEAD: &str = "guira-position-1";
 const FILE_MAX: u64 = 1 << 20;
 /// What is added to the name of the file for the one that is locked.
 const LOCK: &str = ".lock";
-/// The permissions of both.
 const MODE: u32 = 0o600;
 
 #[derive(Debug, thiserror::Error)]

@@ -16,7 +16,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 const OF_SENDER: &str = "cannot replay change events: send them again from their source";
 
-/// What is read and delivered.
 #[derive(Clone, Copy, Debug)]
 pub struct Part<'a> {
     /// Where it begins, as the position file has it.
@@ -27,7 +26,6 @@ pub struct Part<'a> {
     pub target: Option<&'a str>,
 }
 
-/// How a replay has ended.
 #[derive(Debug)]
 pub struct Replayed {
     /// Whether all of it was delivered.

@@ -28,7 +28,6 @@ pub enum Command {
     Stop,
 }
 
-/// A running invalidator.
 #[derive(Debug)]
 pub struct Running {
     config: Config,
@@ -72,7 +71,6 @@ pub fn start(config: Config) -> Result<Running, StartError> {
     }
 }
 
-/// An error with its causes.
 fn whole(error: &dyn Error) -> String {
     let (mut text, mut cause) = (error.to_string(), error.source());
     while let Some(error) = cause {
@@ -83,7 +81,6 @@ fn whole(error: &dyn Error) -> String {
 }
 
 impl Running {
-    /// Where the admin listener is.
     pub fn admin_address(&self) -> Option<&Address> {
         self.admin.as_ref().map(Admin::address)
     }

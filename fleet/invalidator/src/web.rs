@@ -9,7 +9,6 @@ use serde_json::{Map, Value, json};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Starts the admin listener.
 pub(crate) fn serve(at: &str, token_file: Option<&Path>, shared: Arc<Shared>) -> Result<Admin, AdminError> {
     Admin::serve(at, token_file, " and the names of targets", move || InvalidatorSite {
         shared,
@@ -81,7 +80,6 @@ fn fault(shared: &Shared, now: u64) -> Option<String> {
     unflushed.map(|target| format!("the log had a gap, and target {} rejects flush_all", target.name()))
 }
 
-/// Deletes that targets have acknowledged.
 fn deletes(shared: &Shared) -> u64 {
     shared.view().targets.iter().map(|target| target.get(TargetCount::Deletes)).sum()
 }

@@ -18,7 +18,6 @@ pub(crate) struct Found<T> {
     pub(crate) ttl: Duration,
 }
 
-/// What a lookup has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Learned<T> {
     /// These records, in place of others or of none.
@@ -73,7 +72,6 @@ impl<T: Clone + Ord> Book<T> {
         }
     }
 
-    /// All others are forgotten.
     pub(crate) fn follow(&mut self, names: &HashSet<Arc<str>>) {
         self.entries.retain(|name, _| names.contains(name));
     }

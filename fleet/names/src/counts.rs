@@ -3,7 +3,6 @@
 use guira_sync::atomic::{AtomicU64, Ordering};
 
 guira_sync::counters! {
-    /// Counters of lookups.
     pub enum NameCount {
         Lookups = "dns_lookups", Count, "Lookups of names";
         Failures = "dns_failures", Count, "Lookups without a result or without a reply";
@@ -11,7 +10,6 @@ guira_sync::counters! {
     }
 }
 
-/// What is the case now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameGauge {
     /// Names that are looked up again and again.

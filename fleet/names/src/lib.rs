@@ -10,7 +10,6 @@
 //! This is the only crate that has an asynchronous runtime: hickory needs tokio, which runs on that one thread.
 
 #![forbid(unsafe_code)]
-#![allow(missing_docs, reason = "a comment is there where it tells more than the name")]
 
 mod book;
 mod counts;

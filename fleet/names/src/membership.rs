@@ -14,7 +14,6 @@ use std::time::Duration;
 /// How long a server is kept that has left its SRV record, in milliseconds: the default of routers and of clients that follow what changes. Both have to keep it equally long, since they
 /// find different servers for a key otherwise.
 pub const SRV_HOLD_DOWN_MS: &str = "300000";
-/// The same.
 pub const SRV_HOLD_DOWN: Duration = match u64::from_str_radix(SRV_HOLD_DOWN_MS, 10) {
     Ok(millis) => Duration::from_millis(millis),
     Err(_) => panic!("no number of milliseconds"),
@@ -64,9 +63,7 @@ struct Member {
 /// What decides the place of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
-    /// Its ordinal.
     Slots,
-    /// Its name.
     Names,
 }
 
@@ -230,9 +227,7 @@ impl Pattern<'_> {
 
 struct Slots<'t> {
     pattern: Pattern<'t>,
-    /// By slot.
     servers: Vec<(usize, Target)>,
-    /// Of the first of them.
     port: u16,
 }
 

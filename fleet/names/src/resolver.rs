@@ -82,7 +82,6 @@ impl Resolver {
         self.stamps != stamps()
     }
 
-    /// The addresses of a host.
     pub(crate) async fn host(&self, host: &str) -> Result<Found<IpAddr>, String> {
         let name = name(host)?;
         let records = self.of_files(&name);

@@ -16,7 +16,6 @@ use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 
-/// How names are looked up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NamesOptions {
     /// The DNS server that is asked, in place of the system's.

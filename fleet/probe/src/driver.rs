@@ -19,7 +19,6 @@ const WAITING_MAX: usize = 4096;
 /// An answer to a later look that has taken longer is not known: it does not tell what was there at the look's delay.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
 
-/// Questions that are sent together.
 const TOGETHER: usize = 64;
 
 /// A question, and how long ago it was asked.
@@ -109,7 +108,6 @@ impl Driver {
         self.probe.under_way()
     }
 
-    /// What was found so far.
     pub fn report(&self) -> Report {
         self.probe.report()
     }
@@ -158,7 +156,6 @@ fn ask_together(
     Ok(())
 }
 
-/// What a line says.
 fn seen(line: &[u8]) -> Seen {
     if line == reply::META_MISS {
         return Seen::Miss;

@@ -14,7 +14,6 @@ use crate::keys::{KeyLine, read};
 use crate::probe::{FirstLook, Settings};
 use crate::report::Report;
 
-/// Lines that may wait.
 const LINES_MAX: usize = 1024;
 
 /// How long is waited for a line, or an answer, before the other is looked for.
@@ -26,7 +25,6 @@ const TOLD_EVERY: Duration = Duration::from_secs(1);
 /// How long first looks may take, all nodes together, before the delete is sent without them.
 const FIRST_LOOK_MAX: Duration = Duration::from_secs(5);
 
-/// Who deletes.
 #[derive(Clone, Debug)]
 pub enum Manner {
     /// Others: the stream tells what they delete.
@@ -35,23 +33,18 @@ pub enum Manner {
     Delete(Vec<Target>),
 }
 
-/// What is to be done.
 #[derive(Clone, Debug)]
 pub struct Job {
     /// The sampling; the number of nodes and the time of the first look follow from the rest.
     pub settings: Settings,
-    /// The nodes.
     pub nodes: Vec<Target>,
-    /// Who deletes.
     pub manner: Manner,
     /// When to stop, at the latest.
     pub duration: Option<Duration>,
 }
 
-/// What came of it.
 #[derive(Clone, Debug)]
 pub struct Outcomes {
-    /// What was found.
     pub report: Report,
     /// Lines that were no keys.
     pub unusable: u64,

@@ -4,10 +4,8 @@ use std::io::{self, BufRead};
 
 use guira_protocol::KEY_MAX;
 
-/// A line of the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyLine {
-    /// A key.
     Key(Vec<u8>),
     /// Something that is no key in text: empty, too long, or with blanks or control characters.
     Other,

@@ -7,7 +7,6 @@ use std::time::Duration;
 use crate::report::{AtDelay, Example, Outcome, Report, Tally};
 use crate::sample::{Old, Sample};
 
-/// Examples that are kept.
 const EXAMPLES_MAX: usize = 100;
 
 /// How long after the last delay an answer is waited for.
@@ -23,14 +22,12 @@ pub enum FirstLook {
     AfterDelete,
 }
 
-/// How deletes are sampled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// One delete in this many is sampled, by a counter.
     pub one_in: NonZeroU64,
     /// When the nodes are asked after a delete, in ascending order.
     pub delays: Vec<Duration>,
-    /// The number of nodes.
     pub nodes: usize,
     /// When they are first asked.
     pub first_look: FirstLook,
@@ -38,11 +35,9 @@ pub struct Settings {
     pub under_way_max: usize,
 }
 
-/// A sampled delete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SampleId(u64);
 
-/// Which look at a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Look {
     /// The first, which learns the cas unique of the item to be deleted.
@@ -66,18 +61,15 @@ impl Ask {
         self.node
     }
 
-    /// The key to ask for.
     pub fn key(&self) -> &[u8] {
         &self.key
     }
 
-    /// Which look it is.
     pub const fn look(&self) -> Look {
         self.look
     }
 }
 
-/// What a node answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
     /// An item with this cas unique.
@@ -344,7 +336,6 @@ impl Probe {
         self.samples.len()
     }
 
-    /// What was found so far.
     pub fn report(&self) -> Report {
         Report {
             deletes: self.deletes,

@@ -17,7 +17,6 @@ pub(crate) enum Outcome {
 pub struct Tally {
     /// The item of before was gone.
     pub consistent: u64,
-    /// It was still there.
     pub stale: u64,
     /// There was none to delete.
     pub absent: u64,
@@ -72,16 +71,13 @@ pub struct AtDelay {
     pub delay: Duration,
     /// Of all nodes together: a delete is in time if it was so on every node that had the item.
     pub overall: Tally,
-    /// Of each node.
     pub nodes: Vec<Tally>,
 }
 
 /// A delete that was not in time on one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Example {
-    /// The key.
     pub key: Vec<u8>,
-    /// The node's number.
     pub node: usize,
     /// When the delete was sent on.
     pub sent: Duration,
@@ -94,15 +90,12 @@ pub struct Example {
 /// All that was found so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// Deletes that were offered.
     pub deletes: u64,
-    /// Of those the sampled ones.
     pub sampled: u64,
     /// Those that would have been, had there been room.
     pub dropped: u64,
     /// Samples that are still looked after.
     pub under_way: usize,
-    /// By delay.
     pub delays: Vec<AtDelay>,
     /// Deletes that were late, the first ones.
     pub examples: Vec<Example>,

@@ -13,7 +13,6 @@ pub(crate) enum Old {
     Unknown,
     /// There was none.
     Missing,
-    /// Its cas unique.
     Unique(u64),
 }
 

@@ -20,7 +20,6 @@ pub(crate) fn asked<'a>(request: &Request<'a>) -> Option<&'a [u8]> {
     if may_be { request.key.strip_prefix(PREFIX) } else { None }
 }
 
-/// A text as a hit.
 pub(crate) fn found(text: &str) -> Answer<'_> {
     let item = Item { flags: 0, value: text.as_bytes() };
     Answer { item: Some(item), ..Answer::of(Outcome::Found) }

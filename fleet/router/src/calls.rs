@@ -16,11 +16,8 @@ pub(crate) struct Calls {
     vacant: Vec<u32>,
     /// What the buffers of vacant ones take.
     spare: usize,
-    /// Replies that are complete.
     done: Vec<Reply>,
-    /// How long they are together.
     length: usize,
-    /// Those about one key.
     bytes: Vec<u8>,
     /// What replies about several keys take that wait for others …
     held: usize,
@@ -70,7 +67,6 @@ struct Part {
     reply: Range<usize>,
 }
 
-/// A reply that is complete.
 #[derive(Clone, Debug)]
 pub(crate) struct Reply {
     pub(crate) to: ReplyTo,
@@ -92,7 +88,6 @@ pub(crate) struct ReplySize {
 /// Where the bytes of a reply are.
 #[derive(Clone, Debug)]
 enum Text {
-    /// Among those about one key.
     One(Range<usize>),
     /// In the call with this number, part by part.
     Parts(u32),
@@ -104,7 +99,6 @@ const SPARE_MAX: usize = 4 << 20;
 const KEPT_MAX: usize = 1 << 20;
 /// A call that had more keys than this gives their memory back.
 const PARTS_MAX: usize = 1024;
-/// What its client is told.
 const TOO_MUCH: Answer<'static> =
     Answer { line: b"SERVER_ERROR out of memory for replies", ..Answer::of(Outcome::LocalError) };
 
@@ -162,7 +156,6 @@ impl Calls {
         self.calls[ticket.call as usize].form
     }
 
-    /// A key was answered.
     #[inline]
     pub(crate) fn answer(&mut self, ticket: Ticket, answer: &Answer<'_>) {
         let call = &mut self.calls[ticket.call as usize];
@@ -238,7 +231,6 @@ impl Calls {
         self.calls.len() - self.vacant.len()
     }
 
-    /// How many replies are complete.
     pub(crate) fn done(&self) -> usize {
         self.done.len()
     }
@@ -271,7 +263,6 @@ impl Calls {
         size
     }
 
-    /// How long a reply is.
     fn length(&self, reply: &Reply) -> usize {
         match &reply.text {
             Text::One(bytes) => bytes.len(),

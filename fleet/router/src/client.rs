@@ -107,13 +107,10 @@ pub(crate) enum Refuses {
 
 /// What becomes of requests when as many as may be are under way.
 enum Room {
-    /// So many are taken.
     For(usize),
-    /// The client waits.
     Nowhere,
 }
 
-/// What becomes of a line.
 enum After {
     Taken(usize),
     Unfinished,
@@ -511,7 +508,6 @@ impl Turn<'_> {
         After::Taken(line + block.len())
     }
 
-    /// A request for one key.
     #[inline]
     fn one(&mut self, request: &Request<'_>, form: Form) {
         let ticket = self.ask(request.key, form);

@@ -58,7 +58,6 @@ impl ClusterNode {
     }
 }
 
-/// Names of nodes.
 pub(crate) fn names(nodes: &[ClusterNode]) -> HashSet<Arc<str>> {
     nodes.iter().filter_map(ClusterNode::name).cloned().collect()
 }

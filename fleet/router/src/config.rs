@@ -30,7 +30,6 @@ pub(crate) use guira_routing::config::Texts;
 /// Why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// In mcrouter's words.
     #[error("Can not read config from file:{0}")]
     Unreadable(#[from] Unreadable),
     #[error(transparent)]
@@ -56,7 +55,6 @@ pub(crate) struct Plan {
     pub(crate) servers: Servers,
     /// Those that it sends requests to.
     claim: Claim,
-    /// Those that routes name.
     pub(crate) pools: Vec<BuiltPool>,
     /// What makes TLS connections to servers, if there are any.
     pub(crate) connector: Option<TlsConnector>,
@@ -81,7 +79,6 @@ impl Plan {
         &self.claim
     }
 
-    /// Servers as configurations write them.
     pub(crate) fn names(&self) -> impl Iterator<Item = (String, u32)> {
         let servers = self.servers.list().iter().map(|server| server.timeout_ms);
         self.destinations.specs().iter().map(|spec| spec.address.to_string()).zip(servers)
@@ -93,7 +90,6 @@ impl Plan {
         numbers.map(|number| (self.address(number), &self.servers.list()[number])).collect()
     }
 
-    /// Those of one pool.
     pub(crate) fn servers_of<'a>(&'a self, pool: &'a BuiltPool) -> impl Iterator<Item = &'a Server> {
         numbers(pool).map(|number| &self.servers.list()[number])
     }
@@ -109,7 +105,6 @@ impl Plan {
         former
     }
 
-    /// A server by mcrouter's name.
     pub(crate) fn access_point(&self, number: DestinationId) -> String {
         let number = number.0 as usize;
         self.servers.list()[number].access_point(&self.address(number))
@@ -370,7 +365,6 @@ impl Loader {
         }
     }
 
-    /// Whether there are such files.
     pub(crate) fn has_certificates(&self) -> bool {
         self.connector.is_some()
     }

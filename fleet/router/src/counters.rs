@@ -17,9 +17,7 @@ const COUNTERS: usize = AVERAGES + Average::COUNT;
 /// What is counted beside operations and outcomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// A round of the worker.
     Round,
-    /// A request in a datagram.
     Datagram,
     /// A time that a request or a reply was kept.
     Delay,
@@ -31,7 +29,6 @@ pub(crate) enum Event {
     Throttled,
     /// An empty value is asked for again.
     Doubt,
-    /// A lease command is refused.
     LeaseRefused,
     /// A server cannot be connected to for want of something on this host.
     Shortage,
@@ -41,7 +38,6 @@ impl Event {
     const COUNT: usize = Event::Shortage as usize + 1;
 }
 
-/// What times are averaged of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Average {
     All,
@@ -66,7 +62,6 @@ pub(crate) const GROUPS: [(Group, &str); 6] = [
 /// The part that a new time has in an average, as in mcrouter: one of so many.
 const WINDOW: f64 = 64.0;
 
-/// Counters of one worker.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     worker: usize,
@@ -80,7 +75,6 @@ pub(crate) struct Counters {
 const POOL_FAILURES: usize = 0;
 const POOL_TIME: usize = 1;
 
-/// How a client's request ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Success,
@@ -107,7 +101,6 @@ impl Counters {
         self.counts.add(op as usize, 1);
     }
 
-    /// It was answered.
     #[inline]
     pub(crate) fn answered(&self, outcome: Outcome) {
         self.counts.add(OPS + outcome as usize, 1);
@@ -155,7 +148,6 @@ impl Counters {
     }
 }
 
-/// What all workers have counted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sums<'a>(pub(crate) &'a [Arc<Counters>]);
 

@@ -20,7 +20,6 @@ pub enum ExplainError {
     NoRoute { key: String },
 }
 
-/// A path through a tree.
 #[derive(Clone, Debug)]
 pub struct Explanation {
     op: Op,

@@ -7,7 +7,6 @@ use guira_upstream::Tko;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failures {
     pub gets: Failed,
-    /// incr and decr.
     pub arithmetic: Failed,
     pub detail: Detail,
     pub syntax: Syntax,

@@ -167,7 +167,6 @@ impl Flow {
         }
     }
 
-    /// Takes over another configuration.
     pub(crate) fn adopt(&mut self, plan: &Plan) {
         let (health, most, counters) = (self.health, self.server_requests, &self.counters);
         let new = |server: &Server| Destination::new(server, health, most, counters.clone());

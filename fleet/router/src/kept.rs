@@ -22,7 +22,6 @@ const NAME_MAX: usize = 255;
 #[derive(Clone, Debug)]
 pub(crate) struct Kept {
     path: PathBuf,
-    /// mcrouter's folder.
     folder: PathBuf,
     age_max: Option<Duration>,
 }
@@ -37,7 +36,6 @@ impl Kept {
         }
     }
 
-    /// The place that messages name.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

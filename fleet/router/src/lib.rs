@@ -10,7 +10,6 @@
 //! follow each other are sent as one get of several keys.
 
 #![forbid(unsafe_code)]
-#![allow(missing_docs, reason = "a comment is there where it tells more than the name")]
 
 mod admin;
 mod arrivals;

@@ -134,7 +134,6 @@ fn name(stat: &Stat) -> Option<String> {
     if stat.shown == Shown::InStats { None } else { metric_name(&stat.metric, PREFIX) }
 }
 
-/// The whole text.
 pub(crate) fn text(shared: &Shared, form: Form, is_ready: bool) -> String {
     let figures = Figures::of(shared);
     let mut out = Exposition::default();

@@ -39,7 +39,6 @@ pub struct RouterOptions {
     pub failures: Failures,
     pub flushes: Flushes,
     pub operations: Operations,
-    /// The version that clients receive.
     pub version: String,
     pub reloading: Reloading,
     /// The DNS server that names are looked up with, in place of the system's.
@@ -81,7 +80,6 @@ pub struct StatsFilesOptions {
     pub pools: Option<PathBuf>,
 }
 
-/// TLS to servers.
 #[derive(Clone, Debug)]
 pub struct ServerTls {
     pub options: TlsClientOptions,
@@ -89,7 +87,6 @@ pub struct ServerTls {
     pub identity: Option<TlsName>,
 }
 
-/// What a router is called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     pub service: String,
@@ -100,7 +97,6 @@ pub struct Identity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     pub connections: u64,
-    /// Requests of one client.
     pub client_requests: u32,
     /// Requests of a worker that one server has not answered: the sum of both, if the first is not 0.
     pub server_inflight: u32,
@@ -112,7 +108,6 @@ pub struct Limits {
     pub connection_memory: usize,
 }
 
-/// The operations that routes receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operations {
     All,
@@ -120,7 +115,6 @@ pub enum Operations {
     Gets,
 }
 
-/// What becomes of flush_all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flushes {
     Refused,

@@ -6,11 +6,9 @@ use crate::upstream::{Server, ServerCount};
 use guira_routing::{BuiltPool, Outcome};
 use std::collections::HashMap;
 
-/// Of one pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PoolCounts {
     pub(crate) requests: u64,
-    /// Those that have failed.
     pub(crate) errors: u64,
     /// Those that were not sent, since their server is out of service.
     pub(crate) refused: u64,
@@ -43,13 +41,11 @@ pub(crate) struct Pools {
 }
 
 impl Pools {
-    /// What a pool has counted.
     pub(crate) fn counts(&self, plan: &Plan, pool: &BuiltPool) -> PoolCounts {
         let before = self.before.get(&*pool.name).copied().unwrap_or_default();
         before.with(PoolCounts::of_servers(plan, pool), u64::wrapping_add)
     }
 
-    /// Those of the next configuration.
     pub(crate) fn carried_over(&self, from: &Plan, to: &Plan) -> Self {
         let mut before = self.before.clone();
         before.extend(from.pools.iter().map(|pool| (Box::from(&*pool.name), self.counts(from, pool))));

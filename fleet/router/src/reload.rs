@@ -16,7 +16,6 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What the thread is told.
 #[derive(Debug)]
 pub(crate) enum Wish {
     LoadNow,
@@ -29,21 +28,17 @@ pub(crate) enum Wish {
     Free(Box<Tree>),
 }
 
-/// What the thread tells workers.
 #[derive(Debug)]
 pub(crate) enum Change {
     /// Another configuration, and the worker's own tree of it.
     Plan(SharedPlan, Box<Tree>),
-    /// These servers have other addresses.
     Moved(Arc<[u32]>),
 }
 
-/// The state of the thread.
 #[derive(Debug)]
 pub(crate) struct Reloader {
     pub(crate) loader: Loader,
     pub(crate) wishes: Arc<Mailbox<Wish>>,
-    /// Each worker's.
     pub(crate) workers: Vec<Arc<Mailbox<Change>>>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) reloading: Reloading,
@@ -256,6 +251,5 @@ impl Reloader {
 enum Asked {
     Nothing,
     Configuration,
-    /// Certificates too.
     Everything,
 }

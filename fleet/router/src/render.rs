@@ -8,7 +8,6 @@ use guira_routing::{Answer, Group, Item, Op, Outcome};
 use guira_sync::clock::wall_clock;
 use std::ops::Range;
 
-/// What a client expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// VALUE, and END; with cas uniques or without.
@@ -16,11 +15,9 @@ pub(crate) enum Form {
     LeaseGet,
     /// META, and END.
     Metaget,
-    /// A line.
     Line(Op, Noreply),
     /// The line of a meta command; some of them are left out if it is quiet.
     Meta(Op, Quiet),
-    /// A packet.
     Packet(Echo),
     /// Nothing: it only waits.
     Nothing,
@@ -238,7 +235,6 @@ fn meta(op: Op, quiet: Quiet, asked: Asked<'_>, answer: &Answer<'_>, out: &mut V
     }
 }
 
-/// How a key is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum KeyForm {
     Plain,

@@ -35,7 +35,6 @@ const NAMES: &[(&str, &str)] = &[
     ("WarmUpRoute", "warm-up"),
 ];
 
-/// The lines of a path.
 pub(crate) fn path(lines: &[Line], plan: &Plan) -> String {
     let mut text = format!("{ROOT}\n");
     let mut pool = "";
@@ -53,7 +52,6 @@ pub(crate) fn path(lines: &[Line], plan: &Plan) -> String {
     text
 }
 
-/// The pool of a PoolRoute.
 fn pool_of(line: &Line) -> Option<&str> {
     line.reason.as_deref().filter(|_| line.handle == "PoolRoute")?.strip_prefix("pool ")
 }

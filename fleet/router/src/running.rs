@@ -44,7 +44,6 @@ pub enum StartError {
     System(#[from] io::Error),
 }
 
-/// A running router.
 #[derive(Debug)]
 pub struct Running {
     crew: Crew,
@@ -139,7 +138,6 @@ fn serve_admin(
     Ok((address, web::start(port, shared.clone(), token)?))
 }
 
-/// Inherited sockets are plain.
 fn ports(
     options: &RouterOptions,
     inherited: Vec<Listener>,
@@ -191,12 +189,10 @@ fn service(
 }
 
 impl Running {
-    /// Where it listens.
     pub fn addresses(&self) -> &[Address] {
         &self.addresses
     }
 
-    /// Where it takes datagrams.
     pub fn udp_addresses(&self) -> &[SocketAddr] {
         &self.udp_addresses
     }
@@ -206,7 +202,6 @@ impl Running {
         &self.warnings
     }
 
-    /// Where the admin listener is.
     pub fn admin_address(&self) -> Option<&Address> {
         self.admin.as_ref().map(|(address, _)| address)
     }

@@ -43,7 +43,6 @@ pub(crate) struct RouterService {
     state: State,
 }
 
-/// Whether requests are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Serves,

@@ -44,10 +44,8 @@ pub(crate) struct Shared {
     pub(crate) started: Moment,
     pub(crate) host: Arc<Host>,
     counters: Vec<Arc<Counters>>,
-    /// Of logged deletes.
     pub(crate) log: Arc<LogCounts>,
     pub(crate) names: Arc<NameCounts>,
-    /// Of pools of etcd.
     pub(crate) pools: Arc<ControlCounts>,
     pub(crate) records: Arc<Records>,
     pub(crate) cluster: Cluster,
@@ -253,7 +251,6 @@ impl Shared {
         self.held_replies
     }
 
-    /// Those of a worker.
     pub(crate) fn counters(&self, worker: usize) -> Arc<Counters> {
         self.counters[worker].clone()
     }
@@ -266,7 +263,6 @@ impl Shared {
         self.state.lock()
     }
 
-    /// The configuration in effect.
     pub(crate) fn plan(&self) -> SharedPlan {
         self.state().plan.clone()
     }
@@ -324,7 +320,6 @@ impl Shared {
         self.state().origin = Origin::Saved;
     }
 
-    /// A new configuration is wrong.
     pub(crate) fn refused(&self, error: &LoadError) {
         let mut state = self.state();
         (state.attempts, state.failures) = (state.attempts + 1, state.failures + 1);

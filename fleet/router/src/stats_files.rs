@@ -12,7 +12,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// The permissions of the files.
 const MODE: u32 = 0o666;
 
 /// What is written, where, and when it was last.

@@ -4,7 +4,6 @@ use crate::ticket::Ticket;
 use guira_serving::ReplyTo;
 use std::collections::VecDeque;
 
-/// Of one worker.
 #[derive(Clone, Debug)]
 pub(crate) struct Throttle {
     /// Requests at most.

@@ -47,7 +47,6 @@ struct Desk {
     reply: Vec<u8>,
 }
 
-/// Who waits for a reply.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     socket: usize,
@@ -137,7 +136,6 @@ impl Udp {
         self.desk.answer(number, write);
     }
 
-    /// Sends what was answered.
     pub(crate) fn send(&mut self) {
         self.desk.send();
     }

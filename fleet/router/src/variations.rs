@@ -4,10 +4,8 @@ use guira_routing::config::{ConfigError, Globals, Json, Sources, Value, load};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variations {
-    /// A JSON object of variables.
     pub runtime_vars: Option<PathBuf>,
     pub shard_splits: ShardSplits,
 }

@@ -11,7 +11,6 @@ const WAITS_MAX: usize = 1 << 16;
 #[derive(Debug, Default)]
 pub(crate) struct Waits {
     waits: BinaryHeap<Reverse<Waiting>>,
-    /// How many there have been.
     serial: u64,
 }
 

@@ -22,13 +22,11 @@ pub enum RouteCount {
     FailedDomainCollision,
     /// A replacement server replied that is in the failure domain of the first server.
     SameDomain,
-    /// DevNullRoute replied to a request.
     DevNull,
 }
 
 type Counts = [u64; RouteCount::DevNull as usize + 1];
 
-/// The counters of all trees.
 #[derive(Debug, Default)]
 pub struct RouteCounts {
     /// LOCK: route_counts. Before the locks of parts.
@@ -38,7 +36,6 @@ pub struct RouteCounts {
 #[derive(Debug, Default)]
 struct Trees {
     parts: Vec<Arc<Part>>,
-    /// The sums of dropped trees.
     before: Counts,
 }
 

@@ -114,7 +114,6 @@ impl Destinations {
         &self.logs
     }
 
-    /// By number.
     pub fn specs(&self) -> &[DestinationSpec] {
         &self.specs
     }

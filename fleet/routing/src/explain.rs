@@ -14,7 +14,6 @@ use std::fmt;
 pub struct Line {
     /// How many handles are above it.
     pub depth: usize,
-    /// As configurations call it.
     pub handle: &'static str,
     /// What its choice of a child depends on.
     pub reason: Option<String>,
@@ -26,7 +25,6 @@ pub struct Line {
     pub is_awaited: bool,
 }
 
-/// What a server is called.
 const SERVER: &str = "Destination";
 
 /// A longer path is cut off: handles with names may be part of a tree many times.

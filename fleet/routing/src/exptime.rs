@@ -19,7 +19,6 @@ pub(crate) enum NewTime {
 }
 
 impl NewTime {
-    /// What this time becomes.
     fn of(self, given: i32) -> i32 {
         match self {
             NewTime::Set(seconds) => seconds,

@@ -2,7 +2,6 @@
 
 use std::num::NonZeroU32;
 
-/// A handle of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct NodeId(pub(crate) u32);
 

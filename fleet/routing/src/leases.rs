@@ -24,7 +24,6 @@ struct Tokens {
 struct Paired {
     /// The name of the route that has given it.
     route: Arc<str>,
-    /// The server's own.
     token: u64,
     child: u32,
 }

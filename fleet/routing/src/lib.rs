@@ -8,7 +8,6 @@
 //! ```
 
 #![forbid(unsafe_code)]
-#![allow(missing_docs, reason = "a comment is there where it tells more than the name")]
 
 mod build;
 pub mod config;

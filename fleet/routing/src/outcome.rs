@@ -71,7 +71,6 @@ pub(crate) fn failure(name: &str) -> Option<Outcome> {
 }
 
 impl Outcome {
-    /// All outcomes.
     pub const ALL: [Outcome; 22] = [
         Outcome::Found,
         Outcome::Stored,
@@ -102,7 +101,6 @@ impl Outcome {
         self as u32 + 1
     }
 
-    /// The outcome with this number.
     pub(crate) fn numbered(number: u32) -> Option<Self> {
         Self::ALL.get(number.checked_sub(1)? as usize).copied()
     }
@@ -174,10 +172,8 @@ pub struct Answer<'a> {
     pub server: Option<DestinationId>,
 }
 
-/// An item in a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Item<'a> {
-    /// The client's.
     pub flags: u32,
     pub value: &'a [u8],
 }
@@ -202,7 +198,6 @@ pub(crate) struct KeptAnswer {
 }
 
 impl Answer<'_> {
-    /// The same with another number.
     pub(crate) fn numbered(self, number: u64) -> Self {
         // The reply as it came may have the number in it.
         let block = if self.line.is_empty() { b"" } else { self.block };

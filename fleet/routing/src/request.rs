@@ -65,7 +65,6 @@ impl Op {
         OPS.iter().find(|(known, _)| *known == name).map(|(_, op)| *op)
     }
 
-    /// The names of all operations.
     pub fn names() -> impl Iterator<Item = &'static str> {
         OPS.iter().map(|(name, _)| *name)
     }
@@ -100,7 +99,6 @@ pub enum Dialect {
     Meta,
 }
 
-/// A request for one key.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     pub op: Op,
@@ -119,7 +117,6 @@ pub struct Request<'a> {
     pub number: u64,
     /// The flags of a meta command, as text.
     pub meta: &'a [u8],
-    /// What is stored.
     pub value: &'a [u8],
 }
 

@@ -26,7 +26,6 @@ pub struct Settings {
     pub qos: Option<DefaultQos>,
     /// Of all trees that are made with these settings.
     pub leases: Arc<LeaseTokens>,
-    /// The same of cold clusters.
     pub warm_ups: Arc<WarmUps>,
     pub counted_pools: CountedPools,
     /// The counters of route handles, of all trees that are made with these settings.
@@ -97,7 +96,6 @@ pub struct Timeouts {
     pub cross_region: Option<Duration>,
 }
 
-/// How values are split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BigValues {
     /// Longer values are split into pieces of so many bytes.

@@ -34,7 +34,6 @@ pub(crate) enum Step {
 /// What a handle does with an answer of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Then {
-    /// Waits for other answers.
     Wait,
     /// Answers the same. What else was asked goes on, and its answers are dropped.
     Pass,
@@ -52,7 +51,6 @@ pub(crate) enum Then {
 /// How the flags of an item are answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Flags {
-    /// Those that are left out.
     pub(crate) without: u32,
     pub(crate) shown: Shown,
 }
@@ -68,9 +66,7 @@ pub(crate) enum Shown {
 /// What a handle remembers of a request while its children are asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct State {
-    /// How many children have answered.
     pub(crate) answers: u32,
-    /// The handle's own.
     pub(crate) a: u32,
     pub(crate) b: u128,
     pub(crate) c: u32,
@@ -163,7 +159,6 @@ pub(crate) struct Ask {
 pub(crate) enum Wanted {
     /// It is dealt with, as that of the child with this number.
     By(u32),
-    /// It is dropped.
     No,
 }
 

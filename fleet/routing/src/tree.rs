@@ -11,7 +11,6 @@ use std::collections::HashMap;
 pub struct Tree {
     handles: Box<[AnyHandle]>,
     prefixes: Prefixes,
-    /// Asks all servers.
     everywhere: NodeId,
     /// What is behind the first handle that logs under a name.
     logs: HashMap<LogName, NodeId>,

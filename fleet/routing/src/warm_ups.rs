@@ -9,7 +9,6 @@ use std::sync::Arc;
 /// What is counted of cold clusters: a key each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WarmUpCount {
-    /// The cold cluster had it.
     Hit,
     /// It was stored in the cold cluster, from the warm one.
     Filled,
@@ -18,7 +17,6 @@ pub enum WarmUpCount {
     Refused,
     /// The cold cluster failed to store it.
     Failed,
-    /// Neither cluster had it.
     WarmMiss,
     /// It was deleted, and held off.
     HeldOff,
@@ -61,7 +59,6 @@ pub struct WarmUps {
 #[derive(Debug, Default)]
 struct Courses {
     by_text: HashMap<Box<str>, Arc<Course>>,
-    /// Of those that were forgotten.
     before: Counts,
 }
 
@@ -160,11 +157,9 @@ impl fmt::Debug for Course {
 struct State {
     /// Of the workers that have it in their trees.
     parts: Vec<Arc<Part>>,
-    /// Of former ones.
     before: Counts,
     window: Option<Window>,
     standing: Standing,
-    /// What was told of servers.
     complaints: Vec<&'static str>,
 }
 
@@ -182,7 +177,6 @@ struct Window {
     counts: Counts,
 }
 
-/// What one worker counts.
 #[derive(Debug, Default)]
 struct Part {
     /// Only statistics and the end of a window wait for it. LOCK: warm_up_part. Leaf.

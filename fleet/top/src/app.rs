@@ -10,15 +10,12 @@ use crate::reading::{Group, Listing, Ranking, Reading, Subject, Window};
 /// By what top keys are ranked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sort {
-    /// By requests.
     Requests,
     /// By bytes of replies and values.
     Bytes,
-    /// By misses.
     Misses,
 }
 
-/// What fills the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Panel {
     Overview,
@@ -75,17 +72,14 @@ pub(crate) enum Step {
     Draw,
     /// Ask for what the panel shows.
     Ask,
-    /// Leave.
     Quit,
 }
 
-/// The state of the screen.
 #[derive(Debug)]
 pub(crate) struct App {
     nodes: Vec<Node>,
     selected: usize,
     pub(crate) panel: Panel,
-    /// Lines that were scrolled past.
     pub(crate) scroll: usize,
     pub(crate) is_paused: bool,
     pub(crate) has_help: bool,
@@ -137,7 +131,6 @@ impl App {
         }
     }
 
-    /// Does what a key says.
     pub(crate) fn key(&mut self, key: KeyEvent) -> Step {
         if key.kind == KeyEventKind::Release {
             return Step::Draw;

@@ -7,10 +7,8 @@ pub(crate) enum Align {
     Right,
 }
 
-/// Blanks between columns.
 const GAP: usize = 2;
 
-/// A table.
 #[derive(Clone, Debug)]
 pub(crate) struct Block {
     pub(crate) title: String,

@@ -24,7 +24,6 @@ impl<'a> Change<'a> {
         self.after.number(name)?.checked_sub(self.before.number(name)?)
     }
 
-    /// The same by second.
     pub(crate) fn rate(self, name: &str) -> Option<f64> {
         Some(self.growth(name)? as f64 / self.seconds())
     }

@@ -36,7 +36,6 @@ use std::time::Duration;
 /// What is watched, and how.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The nodes.
     pub targets: Vec<Target>,
     /// Time from one look at a node to the next.
     pub interval: Duration,

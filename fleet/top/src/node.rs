@@ -10,27 +10,25 @@ use crate::reading::Reading;
 /// Points of the history that are kept: more than any terminal is wide.
 const HISTORY_MAX: usize = 512;
 
-/// Whether a node answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Link {
     /// It was not reached yet.
     Connecting,
-    /// It answers.
     Up,
     /// It does not, for a reason.
-    Down { why: String, since: Duration },
+    Down {
+        why: String,
+        since: Duration,
+    },
 }
 
-/// One step of the history.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Point {
-    /// Keys asked for by second.
     pub(crate) gets: f64,
     /// Of those the share that was found.
     pub(crate) hit_ratio: Option<f64>,
 }
 
-/// A node.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     name: String,

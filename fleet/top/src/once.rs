@@ -52,7 +52,6 @@ pub fn once(options: &Options) -> (String, usize) {
     (text(&app), silent)
 }
 
-/// All panels of all nodes.
 pub(crate) fn text(app: &App) -> String {
     let mut out = String::new();
     if app.panels().contains(&Panel::Nodes) {

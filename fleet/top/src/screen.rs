@@ -17,7 +17,6 @@ use crate::units::{count, interval, span};
 /// From this width on the overview has two columns.
 const WIDE: u16 = 76;
 
-/// Rows of a sparkline.
 const SPARK: u16 = 1;
 /// Rows of both, with their names.
 const SPARKS: u16 = 2 * (1 + SPARK);
@@ -26,7 +25,6 @@ const SPARKS: u16 = 2 * (1 + SPARK);
 /// down after a few seconds.
 const SILENT: Duration = Duration::from_secs(1);
 
-/// What the keys do.
 const HELP: &[&str] = &[
     "q, ctrl-c   quit",
     "p, space    pause and resume",

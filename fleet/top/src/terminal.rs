@@ -27,7 +27,6 @@ pub enum TerminalError {
     /// There is none to draw on.
     #[error("standard input and output are not a terminal: use --once")]
     None,
-    /// It fails.
     #[error("terminal error: {0}")]
     Io(#[from] io::Error),
 }
@@ -102,9 +101,7 @@ fn follow(
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Input {
-    /// There may be some.
     Open,
-    /// The terminal is gone.
     Ended,
 }
 

@@ -22,7 +22,6 @@ pub(crate) struct Update {
 /// What is asked for from now on.
 type Groups = &'static [Group];
 
-/// The threads.
 pub(crate) struct Watch {
     updates: Receiver<Update>,
     wishes: Vec<Sender<Groups>>,
@@ -63,7 +62,6 @@ impl Watch {
         }
     }
 
-    /// The updates that have come.
     pub(crate) fn updates(&self) -> impl Iterator<Item = Update> {
         self.updates.try_iter()
     }

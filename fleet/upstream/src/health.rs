@@ -48,7 +48,6 @@ fn failures(word: u32) -> u32 {
     word / FAILURE
 }
 
-/// What a success has cleared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cleared {
     Nothing,
@@ -142,7 +141,6 @@ impl Health {
         }
     }
 
-    /// Failures since the last success.
     pub fn failures_in_a_row(&self) -> u32 {
         failures(self.word.load(Ordering::Relaxed))
     }
@@ -195,7 +193,6 @@ impl ProbeSchedule {
 mod tests {
     use super::*;
 
-    /// mcrouter's defaults.
     const OPTIONS: HealthOptions = HealthOptions {
         timeouts_until_tko: Some(3),
         soft_tkos_max: 0,

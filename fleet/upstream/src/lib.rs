@@ -2,7 +2,6 @@
 //! encoding of requests, parsing of replies, the health of servers, and connections to them.
 
 #![forbid(unsafe_code)]
-#![allow(missing_docs, reason = "a comment is there where it tells more than the name")]
 
 pub mod answers;
 mod dialer;
@@ -22,7 +21,6 @@ pub use link::{Attempt, Link, LinkOptions, Secure, Stage};
 
 use guira_routing::hash::spooky;
 
-/// A number that distinguishes hosts.
 pub fn host_id() -> u32 {
     spooky::hash32(rustix::system::uname().nodename().to_bytes(), 0)
 }

@@ -54,7 +54,6 @@ pub enum Stage {
     Up,
 }
 
-/// An attempt to connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attempt {
     pub started_ms: u64,
@@ -117,7 +116,6 @@ impl Link {
         self.is_secure() && !self.has_received
     }
 
-    /// The present attempt to connect.
     #[inline]
     pub fn attempt(&self) -> Option<Attempt> {
         let attempt = Attempt { started_ms: self.started_ms, timeout_ms: self.options.connect_timeout_ms };

@@ -25,7 +25,6 @@ fn fits_in_a_line(request: &Request<'_>) -> bool {
     has_room && is_short
 }
 
-/// Appends a request.
 pub fn write(request: &Request<'_>, out: &mut Vec<u8>) {
     match request.dialect {
         Dialect::Classic => classic(request, out),

@@ -44,7 +44,6 @@ pub struct Programs {
     pub lab: PathBuf,
 }
 
-/// Starts bound processes.
 #[derive(Debug)]
 pub(crate) struct Spawner {
     programs: Programs,

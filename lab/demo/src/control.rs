@@ -15,7 +15,6 @@ use crate::web::{BREAK, RANDOM, STATUS};
 /// How long an answer may take.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 
-/// Why something cannot be done.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
     #[error(
@@ -34,7 +33,6 @@ pub enum ControlError {
     Nonsense,
 }
 
-/// What is to be broken.
 #[derive(Clone, Debug)]
 pub struct Wanted<'w> {
     pub kind: &'w str,
@@ -64,13 +62,11 @@ impl fmt::Display for Begun {
 /// What users saw of a fault that is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// One sentence for each figure.
     pub summary: String,
     /// Replies that the documented bounds do not allow.
     pub wrong: u64,
 }
 
-/// A running region.
 #[derive(Debug)]
 pub struct Region {
     folder: PathBuf,

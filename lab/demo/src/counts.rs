@@ -8,7 +8,6 @@ use guira_sync::atomic::{AtomicU64, Ordering};
 use guira_sync::histogram::{Histogram, Times};
 
 guira_sync::counters! {
-    /// Counters of users.
     pub(crate) enum Count {
         Reads = "reads", Count, "Reads with a reply." as "guira_demo_reads_total";
         Writes = "writes", Count, "Writes acknowledged by the database." as "guira_demo_writes_total";
@@ -20,7 +19,6 @@ guira_sync::counters! {
     }
 }
 
-/// Counters of all users together.
 #[derive(Debug)]
 pub(crate) struct Counts {
     /// Relaxed: they are only printed.

@@ -14,7 +14,6 @@ const EVENTS_MAX: usize = 200;
 const FAULTS_MAX: usize = 50;
 const WRONG_MAX: usize = 20;
 
-/// Something that has happened.
 #[derive(Clone, Debug)]
 pub(crate) struct Event {
     /// Milliseconds since 1970.
@@ -22,7 +21,6 @@ pub(crate) struct Event {
     pub(crate) what: String,
 }
 
-/// Something that was broken.
 #[derive(Debug)]
 pub(crate) struct Fault {
     number: u64,
@@ -44,7 +42,6 @@ impl Fault {
     }
 }
 
-/// All of it.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
     /// LOCK: demo_events. Leaf.
@@ -103,7 +100,6 @@ impl Events {
         number
     }
 
-    /// It is over.
     pub(crate) fn ends(&self, number: u64, now: &Sums) {
         let mut remembered = lock(&self.remembered);
         let Some(fault) = remembered.faults.iter_mut().find(|fault| fault.number == number) else { return };

@@ -28,12 +28,9 @@ enum Does {
     Fill,
 }
 
-/// A way to break something.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
-    /// What it is called.
     pub verb: &'static str,
-    /// What it does.
     pub about: &'static str,
     state: &'static str,
     roles: &'static [Role],
@@ -42,7 +39,6 @@ pub struct Kind {
 
 const ON_A_WAY: &[Role] = &[Role::Etcd, Role::Node, Role::Gutter, Role::Router, Role::Database];
 
-/// All of them.
 pub const KINDS: &[Kind] = &[
     Kind {
         verb: "kill",

@@ -63,7 +63,6 @@ impl Home {
         Ok(path)
     }
 
-    /// Makes a folder in it.
     pub(crate) fn folder(&self, name: &str) -> io::Result<PathBuf> {
         let path = self.file(name);
         fs::create_dir_all(&path)?;

@@ -13,7 +13,6 @@
 //! | control.rs | the side of those who talk to a region that runs |
 
 #![forbid(unsafe_code)]
-#![allow(missing_docs, reason = "a comment is there where it tells more than the name")]
 
 mod chaos;
 mod child;

@@ -8,7 +8,6 @@ pub(crate) struct Chaos {
     pub(crate) outcome: Option<Outcome>,
 }
 
-/// The outcome of random faults.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Figures, as text.

@@ -18,7 +18,6 @@ use crate::relay::{Flow, Relay};
 /// How long a program may take to begin.
 const START_MAX: Duration = Duration::from_secs(60);
 
-/// What a part is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Etcd,
@@ -47,7 +46,6 @@ impl Role {
     }
 }
 
-/// How a part is started.
 pub(crate) struct Plan {
     pub(crate) role: Role,
     /// Its number among those of its role; none if there is one.

@@ -32,7 +32,6 @@ const LEASE: &str = "2s";
 pub(crate) const HOLD_DOWN_S: u32 = 3;
 /// How long an item of the gutter lives.
 pub(crate) const GUTTER_S: u64 = 10;
-/// The target of the invalidator.
 pub(crate) const TARGET: &str = "routers";
 /// How long a part may take to say that it is there.
 const ANSWER_MAX: Duration = Duration::from_secs(1);
@@ -50,7 +49,6 @@ impl Installed {
     }
 }
 
-/// Makes parts.
 pub(crate) struct Builder<'h> {
     pub(crate) home: &'h Home,
     pub(crate) spawner: Arc<Spawner>,
@@ -63,7 +61,6 @@ pub(crate) struct Made {
     pub(crate) etcd: Option<EtcdOptions>,
     /// How users log in to the database.
     pub(crate) database: Option<Server>,
-    /// Where users find routers.
     pub(crate) routers: Vec<Endpoint>,
 }
 
@@ -247,7 +244,6 @@ pub(crate) fn position_of_invalidator(home: &Home) -> PathBuf {
     home.file("position")
 }
 
-/// Where a router logs deletes.
 pub(crate) fn spool(home: &Home, router: usize) -> PathBuf {
     home.file(&format!("spool-{router}"))
 }

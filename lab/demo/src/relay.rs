@@ -21,7 +21,6 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// What becomes of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flow {
-    /// They go through.
     Open,
     /// Each piece waits for so long.
     Slow(Duration),
@@ -31,7 +30,6 @@ pub(crate) enum Flow {
     Closed,
 }
 
-/// Where the server is itself.
 #[derive(Clone, Debug)]
 pub(crate) enum Behind {
     Unix(PathBuf),
@@ -83,7 +81,6 @@ impl Relay {
         Ok(Relay { address, way })
     }
 
-    /// Where it listens.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
@@ -130,7 +127,6 @@ fn accept(way: &Arc<Way>, port: &Port) {
     }
 }
 
-/// One side of a connection.
 enum Side {
     Tcp(TcpStream),
     Unix(UnixStream),

@@ -7,14 +7,12 @@ use guira_client::text::Endpoint;
 use guira_databases::mariadb::{Packets, connect, connect_within, execute, row, rows};
 use guira_databases::{Server, SourceError, Wire};
 
-/// How many rows there are.
 pub(crate) const ROWS: usize = 1000;
 /// How long a user waits for the database.
 const ANSWER_MAX: Duration = Duration::from_secs(1);
 /// How long whoever has not been answered waits before the next try.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The key of a row.
 pub(crate) fn key(row: usize) -> String {
     format!("row:{row}")
 }
@@ -29,7 +27,6 @@ pub(crate) fn text(row: usize) -> String {
 #[error("the database does not reply: {0}")]
 pub(crate) struct Unanswered(#[from] SourceError);
 
-/// Where rows are.
 #[derive(Debug)]
 pub(crate) enum Rows {
     MariaDb(Server),
@@ -162,7 +159,6 @@ impl<'r> Door<'r> {
         }
     }
 
-    /// The versions of all rows.
     pub(crate) fn versions(&mut self) -> Result<Vec<u64>, Unanswered> {
         match self.rows {
             Rows::Table(table) => Ok(table.state().versions.clone()),

@@ -5,7 +5,6 @@ use crate::part::{Part, Role};
 /// Figures of a cache that are shown.
 pub(crate) const FIGURES: [&str; 4] = ["curr_items", "get_hits", "get_misses", "evictions"];
 
-/// What was seen last.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Snapshot {
     /// The part that serves each slot.

@@ -39,7 +39,6 @@ const NO_ETCD: &str =
     "etcd is not installed (Debian package etcd-server): the pool is a fixed list of four nodes";
 const NO_MARIADB: &str = "MariaDB is not installed (Debian package mariadb-server): this process holds the rows and sends the deletes";
 
-/// What a thread does.
 type Work = Box<dyn FnOnce(&Arc<World>) + Send>;
 
 impl World {

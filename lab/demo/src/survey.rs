@@ -12,11 +12,9 @@ use crate::programs::{POOL, SLOTS, open};
 use crate::snapshot::{FIGURES, Snapshot};
 use crate::world::World;
 
-/// How often it is looked.
 const EVERY: Duration = Duration::from_millis(500);
 
 impl World {
-    /// Looks again and again.
     pub(crate) fn look(&self) {
         while self.stop.wait(EVERY).is_ok() {
             self.look_at_slots();

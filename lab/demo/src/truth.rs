@@ -28,7 +28,6 @@ pub(crate) struct Truth {
     gutter: Mutex<VecDeque<(Duration, Option<u64>)>>,
 }
 
-/// A read that begins.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Begun {
     row: usize,

@@ -22,10 +22,8 @@ use crate::world::World;
 /// How often it is asked whether it is to end.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// How a region is started.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The binaries.
     pub programs: Programs,
     /// Where everything lies, if not in a temporary folder.
     pub folder: Option<PathBuf>,
@@ -33,7 +31,6 @@ pub struct Settings {
     pub port: u16,
     /// Who shows the token of this file sees figures, and breaks something.
     pub token_file: Option<PathBuf>,
-    /// Of all random choices.
     pub seed: u64,
     /// For how long there are random faults, after which it ends.
     pub chaos: Option<Duration>,

@@ -11,7 +11,6 @@ use crate::counts::{Count, UserState};
 use crate::rows::{Door, ROWS, Unanswered, key, text};
 use crate::world::World;
 
-/// How many there are.
 pub(crate) const USERS: usize = 8;
 /// How long one waits for a router, which itself waits for a node and then for the gutter.
 pub(crate) const CACHE_MAX: Duration = Duration::from_millis(1500);

@@ -15,7 +15,6 @@ use crate::{chaos, faults, metrics, status};
 
 /// What something is broken for that has no other length.
 pub const LENGTH: Duration = Duration::from_secs(10);
-/// Where it is asked for.
 pub(crate) const BREAK: &str = "/break";
 pub(crate) const STATUS: &str = "/status.json";
 /// The kind of fault that is many of them.
@@ -40,7 +39,6 @@ struct DemoSite {
     clock: CoarseClock,
     /// What users had seen at the last reading.
     before: Sums,
-    /// Picks one of several parts.
     random: Random,
 }
 

@@ -20,7 +20,6 @@ use crate::rows::Rows;
 use crate::snapshot::Snapshot;
 use crate::truth::Truth;
 
-/// Everything that runs.
 pub(crate) struct World {
     pub(crate) home: Home,
     pub(crate) seed: u64,
@@ -53,7 +52,6 @@ impl World {
         self.parts.iter().filter(move |part| part.role() == role)
     }
 
-    /// Ends all parts.
     pub(crate) fn end(&self) {
         self.stop.set();
         self.parts.iter().for_each(Part::kill);

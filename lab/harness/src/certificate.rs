@@ -14,7 +14,6 @@ pub enum CertificateError {
     /// Nothing can be signed.
     #[error("cannot make a certificate: {0}")]
     Sign(#[from] rcgen::Error),
-    /// A file cannot be written.
     #[error("cannot write a certificate: {0}")]
     Write(#[from] io::Error),
 }
@@ -62,7 +61,6 @@ impl Authority {
         self.scratch.file("authority.pem")
     }
 
-    /// The server's certificate.
     pub fn certificate(&self) -> PathBuf {
         self.scratch.file("certificate.pem")
     }

@@ -13,7 +13,6 @@ const REDIRECTS: [&str; 4] = ["<", ">", ">>", "2>&1"];
 /// A command as a page shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Documented {
-    /// Page and line.
     pub place: String,
     /// Its words, from the program on.
     pub words: Vec<String>,

@@ -15,7 +15,6 @@ use guira_sync::clock::Seconds;
 pub struct Maintenance {
     /// Quiescent points from one maintenance to the next.
     pub every: usize,
-    /// Steps of one maintenance.
     pub steps: usize,
 }
 

@@ -33,7 +33,6 @@ impl Port {
         Ok(Self { address, _holder: holder })
     }
 
-    /// Where it is.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

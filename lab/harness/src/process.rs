@@ -13,9 +13,7 @@ fn tick_ns() -> u64 {
 /// What a process holds of the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holdings {
-    /// Open descriptors.
     pub descriptors: usize,
-    /// Threads.
     pub threads: usize,
 }
 

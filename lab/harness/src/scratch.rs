@@ -40,7 +40,6 @@ impl Scratch {
         }
     }
 
-    /// Where the folder is.
     pub fn path(&self) -> &Path {
         &self.path
     }

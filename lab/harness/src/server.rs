@@ -28,40 +28,17 @@ const REST: Duration = Duration::from_secs(2);
 /// Why a server does not do what was waited for.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
-    /// Its program cannot be run.
     #[error("cannot start {program}: {source}")]
-    Start {
-        /// The program.
-        program: String,
-        /// The system's reason.
-        source: io::Error,
-    },
-    /// It ended first.
+    Start { program: String, source: io::Error },
     #[error("it ended with {status} and printed no {awaited}: {printed:?}")]
-    Ended {
-        /// How it ended.
-        status: ExitStatus,
-        /// What was waited for.
-        awaited: String,
-        /// What it printed instead.
-        printed: Vec<String>,
-    },
-    /// It takes too long.
+    Ended { status: ExitStatus, awaited: String, printed: Vec<String> },
     #[error("it printed no {awaited} within {wait:?}: {printed:?}")]
-    Silent {
-        /// What was waited for.
-        awaited: String,
-        /// For how long.
-        wait: Duration,
-        /// What it printed instead.
-        printed: Vec<String>,
-    },
+    Silent { awaited: String, wait: Duration, printed: Vec<String> },
     /// It does not end.
     #[error("the server does not end within {0:?}")]
     Running(Duration),
 }
 
-/// How a server is started.
 #[derive(Debug)]
 pub struct Spec {
     command: Command,
@@ -92,7 +69,6 @@ impl Spec {
     }
 }
 
-/// What one stream has brought.
 #[derive(Debug, Default)]
 struct Printed {
     first: Vec<String>,
@@ -259,7 +235,6 @@ impl ServerProcess {
         Process::new(self.id())
     }
 
-    /// The number of its process.
     pub fn id(&self) -> u32 {
         self.child.id()
     }

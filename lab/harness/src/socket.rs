@@ -11,21 +11,16 @@ use rustix::net::sockopt::set_socket_linger;
 /// How long a TCP connection may take to open. A listener with a full queue drops the first packets, which are sent again after seconds.
 const CONNECT_MAX: Duration = Duration::from_secs(30);
 
-/// Where a server listens.
 #[derive(Clone, Debug)]
 pub enum Address {
-    /// A TCP port.
     Tcp(SocketAddr),
     /// A socket in the file system.
     Unix(PathBuf),
 }
 
-/// A connected stream socket.
 #[derive(Debug)]
 pub enum Socket {
-    /// Of a TCP port.
     Tcp(TcpStream),
-    /// Of the file system.
     Unix(UnixStream),
 }
 

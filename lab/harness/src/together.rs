@@ -8,10 +8,8 @@ use guira_sync::clock::Stopwatch;
 
 use crate::affinity::pin_thread;
 
-/// Where threads run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// Wherever the scheduler puts them.
     Free,
     /// Each on one processor, in turn.
     Pinned,

@@ -55,7 +55,6 @@ const SAMPLE: u32 = 64;
 /// The share of requests over UDP that may get lost.
 pub const LOST_MAX: f64 = 0.001;
 
-/// How the bench runs.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The servers, in the order of their turns.
@@ -79,18 +78,14 @@ pub struct Options {
 /// What one server did with one load, round by round.
 #[derive(Debug, Clone)]
 pub struct Series {
-    /// The server's name.
     pub server: String,
-    /// One outcome for each round.
     pub rounds: Vec<Outcome>,
 }
 
 /// What all servers did with one load.
 #[derive(Debug, Clone)]
 pub struct LoadResult {
-    /// The load.
     pub spec: LoadSpec,
-    /// One series for each server.
     pub series: Vec<Series>,
 }
 
@@ -99,13 +94,10 @@ pub struct LoadResult {
 pub struct Results {
     /// Operations per second of processor time.
     pub loads: Vec<LoadResult>,
-    /// Latencies of the open loop.
     pub open: Vec<Latencies>,
-    /// Memory for each item.
     pub memory: Vec<Held>,
     /// Items held at equal resident size.
     pub equal: Vec<Held>,
-    /// Memory for each idle connection.
     pub idle: Vec<Idle>,
     /// Loads beside dumps of all keys.
     pub dumped: Vec<Dumped>,
@@ -115,11 +107,8 @@ pub struct Results {
     pub missed: Vec<Missed>,
     /// Deletes by prefix beside a load.
     pub deleted: Vec<Deleted>,
-    /// Takeovers.
     pub taken_over: Vec<TakenOver>,
-    /// Instructions for an operation.
     pub counted: Vec<Counted>,
-    /// Routers.
     pub routed: Routed,
 }
 
@@ -130,7 +119,6 @@ impl Series {
         self.rounds.iter().filter_map(Outcome::per_cpu_second).collect()
     }
 
-    /// The median of the rounds.
     #[must_use]
     pub fn median(&self) -> f64 {
         median(&self.figures())

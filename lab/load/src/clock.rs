@@ -11,7 +11,6 @@ pub trait Clock {
     fn now_ns(&self) -> u64;
 }
 
-/// The machine's monotonic clock.
 #[derive(Debug, Clone, Copy)]
 pub struct MonotonicClock {
     origin: Instant,
@@ -35,7 +34,6 @@ impl Clock for MonotonicClock {
 /// A day of the calendar, UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Date {
-    /// The year.
     pub year: i64,
     /// The month, from 1.
     pub month: i64,
@@ -82,7 +80,6 @@ pub struct ManualClock {
 }
 
 impl ManualClock {
-    /// Moves the clock forward.
     pub fn advance_ns(&self, by_ns: u64) {
         self.now_ns.set(self.now_ns.get().saturating_add(by_ns));
     }

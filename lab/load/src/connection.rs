@@ -24,7 +24,6 @@ const UNSENT_MAX: usize = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct Connection {
     stream: Stream,
-    /// What was asked.
     pub(crate) outbox: Outbox,
     input: Vec<u8>,
     /// End of the bytes of `input` that were read and not yet understood.

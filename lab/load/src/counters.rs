@@ -13,13 +13,9 @@ pub struct Counts {
     pub commands: u64,
     /// Keys asked for by gets, each key of a multiget counted.
     pub gets: u64,
-    /// Keys found.
     pub hits: u64,
-    /// Sets of the load itself.
     pub sets: u64,
-    /// Sets that followed a miss.
     pub fills: u64,
-    /// Deletes.
     pub deletes: u64,
     /// Commands that the server refused (`SERVER_ERROR`, `NOT_STORED`).
     pub refused: u64,
@@ -80,7 +76,6 @@ impl Counts {
 /// Counts and latencies of one run, or of one thread of it.
 #[derive(Debug, Clone)]
 pub struct Counters {
-    /// The counts.
     pub counts: Counts,
     /// Latencies of get commands in nanoseconds.
     pub get_ns: Histogram<u64>,
@@ -123,7 +118,6 @@ impl Counters {
         }
     }
 
-    /// Adds another thread's figures.
     pub fn merge(&mut self, other: &Self) {
         self.counts.add(&other.counts);
         // Both histograms have the same bounds, so adding cannot fail.
@@ -146,11 +140,8 @@ pub fn histogram() -> Histogram<u64> {
 /// The percentiles of a histogram, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct Percentiles {
-    /// How many latencies were recorded.
     pub count: u64,
-    /// The mean.
     pub mean_us: f64,
-    /// The median.
     pub p50_us: f64,
     /// 90 % are no longer.
     pub p90_us: f64,
@@ -158,7 +149,6 @@ pub struct Percentiles {
     pub p99_us: f64,
     /// 99.9 % are no longer.
     pub p999_us: f64,
-    /// The longest.
     pub max_us: f64,
 }
 

@@ -44,20 +44,15 @@ const GONE_NS: u64 = 2 * PATIENCE_NS;
 /// A link that waits by itself does so when nothing has come for so long: to be woken costs more than an answer takes.
 const AWAKE_NS: u64 = 100_000;
 
-/// What one load thread does.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The server.
     pub target: Target,
-    /// Connections of this thread.
     pub connections: usize,
     /// Requests in flight on each connection of a closed loop; they are written together. Over UDP, each is a datagram.
     pub pipeline: usize,
     /// When requests are sent.
     pub pace: Pace,
-    /// How items are set.
     pub style: ItemStyle,
-    /// How replies are judged.
     pub check: Check,
     /// Which part of the run is measured.
     pub span: Span,
@@ -93,7 +88,6 @@ impl Observer for Quiet {}
 /// What one load thread measured.
 #[derive(Debug, Clone, Default)]
 pub struct Measured {
-    /// Counts and latencies.
     pub counters: Counters,
     /// Length of the measured part.
     pub elapsed_ns: u64,
@@ -220,7 +214,6 @@ impl<'a, S: Source, C: Clock> Engine<'a, S, C> {
         self.plan.span.until_ns.is_some_and(|until| now >= until) || (self.exhausted && !self.is_busy())
     }
 
-    /// Whether any request is unanswered.
     fn is_busy(&self) -> bool {
         self.links.iter().any(|link| link.open_requests() > 0)
     }

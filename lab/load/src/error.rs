@@ -12,89 +12,48 @@ use crate::reply_error::ReplyError;
 pub enum LoadError {
     /// A connection could not be opened.
     #[error("cannot connect to {addr}")]
-    Connect {
-        /// The server's address.
-        addr: std::net::SocketAddr,
-        /// What the system said.
-        source: io::Error,
-    },
+    Connect { addr: std::net::SocketAddr, source: io::Error },
     /// MICA's datagrams could not be sent.
     #[error("cannot query {way}")]
-    Direct {
-        /// Where they were to go.
-        way: String,
-        /// What was wrong.
-        source: ClientError,
-    },
+    Direct { way: String, source: ClientError },
     /// A request that MICA's datagrams cannot carry.
     #[error("a request of the load cannot be sent")]
     Request(#[from] ClientError),
     /// A connection failed while it was used.
     #[error("connection {index} failed")]
-    Connection {
-        /// Which connection.
-        index: usize,
-        /// What the system said.
-        source: io::Error,
-    },
+    Connection { index: usize, source: io::Error },
     /// The server closed a connection that still waited for replies.
     #[error("the server closed connection {index} with {unanswered} requests unanswered")]
     Closed {
-        /// Which connection.
         index: usize,
         /// How many requests were never answered.
         unanswered: usize,
     },
     /// A reply was not what the protocol allows here.
     #[error("connection {index}: a reply breaks the protocol")]
-    Reply {
-        /// Which connection.
-        index: usize,
-        /// What was read.
-        source: ReplyError,
-    },
+    Reply { index: usize, source: ReplyError },
     /// Nothing was heard from the server for a long time.
     #[error("the server sent nothing for {seconds} s")]
-    Silent {
-        /// How long was waited.
-        seconds: u64,
-    },
+    Silent { seconds: u64 },
     /// A system call of the event loop failed.
     #[error("{action}")]
-    System {
-        /// What was being done.
-        action: &'static str,
-        /// What the system said.
-        source: io::Error,
-    },
+    System { action: &'static str, source: io::Error },
     /// A server process could not be started or did not come up.
     #[error("server {name}: {problem}")]
     Server {
         /// The server's name in the bench.
         name: String,
-        /// What happened.
         problem: String,
     },
     /// A file could not be read or written.
     #[error("cannot use {path}")]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
+    File { path: PathBuf, source: io::Error },
     /// A request asks for a value longer than the pool of values holds.
     #[error("a value of {len} bytes exceeds the announced maximum of {max}")]
-    ValueTooLong {
-        /// The length asked for.
-        len: usize,
-        /// The longest available.
-        max: usize,
-    },
+    ValueTooLong { len: usize, max: usize },
     /// TLS could not be prepared, or a server does not agree to it.
     #[error("{0}")]
     Tls(String),
-    /// The options contradict each other.
     #[error("{0}")]
     Options(String),
     /// A trace could not be read.
@@ -102,40 +61,18 @@ pub enum LoadError {
     Trace(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// A plot could not be drawn.
     #[error("cannot draw {name}: {problem}")]
-    Plot {
-        /// The plot.
-        name: String,
-        /// What the library said.
-        problem: String,
-    },
+    Plot { name: String, problem: String },
     /// More requests were never answered than is allowed.
     #[error("{lost} of {requests} requests had no reply; the limit is {} %", .limit * 100.0)]
-    Lost {
-        /// How many.
-        lost: u64,
-        /// Of how many.
-        requests: u64,
-        /// The share allowed.
-        limit: f64,
-    },
+    Lost { lost: u64, requests: u64, limit: f64 },
     /// The server answered with wrong contents.
     #[error("{count} replies were wrong; the first: {first}")]
-    WrongReplies {
-        /// How many.
-        count: u64,
-        /// The first of them.
-        first: String,
-    },
+    WrongReplies { count: u64, first: String },
     /// Values that others have stored before.
     #[error(
         "the server was not empty ({items} items before the replay): run flush_all first; {count} values were not those of the trace"
     )]
-    NotEmpty {
-        /// How many items there were.
-        items: u64,
-        /// How many values were others.
-        count: u64,
-    },
+    NotEmpty { items: u64, count: u64 },
 }
 
 impl LoadError {

@@ -12,14 +12,11 @@ pub(crate) enum Flow {
     Done,
     /// The socket takes no more: wait for room.
     Full,
-    /// The server closed the connection.
     Closed,
 }
 
-/// Why reading failed.
 #[derive(Debug)]
 pub(crate) enum ReadError {
-    /// The socket failed.
     Io(io::Error),
     /// The bytes were no reply.
     Reply(ReplyError),

@@ -16,7 +16,6 @@ use crate::request::ItemStyle;
 use crate::source::Source;
 use crate::target::{Carrier, Target};
 
-/// One socket of the load.
 #[derive(Debug)]
 pub(crate) struct Link {
     way: Way,

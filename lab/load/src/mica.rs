@@ -47,7 +47,6 @@ pub(crate) struct Mica {
     together: usize,
 }
 
-/// What is open.
 #[derive(Debug, Default)]
 struct Book {
     commands: Shelf<Open>,
@@ -58,7 +57,6 @@ struct Book {
     missed: Vec<(Vec<u8>, Subject)>,
 }
 
-/// A command of the load.
 #[derive(Debug, Clone, Copy)]
 struct Open {
     command: Command,
@@ -69,10 +67,8 @@ struct Open {
     lost: u32,
 }
 
-/// One key of a command.
 #[derive(Debug, Clone)]
 struct Ask {
-    /// The command's place.
     of: usize,
     key: Vec<u8>,
     subject: Subject,
@@ -314,7 +310,6 @@ impl Mica {
         Ok(self.client.submit(&request, Ticket(place as u64))?)
     }
 
-    /// Sends what was asked.
     pub(crate) fn flush(&mut self, now_ns: u64) -> io::Result<Flow> {
         self.client.flush(Duration::from_nanos(now_ns))?;
         Ok(Flow::Done)

@@ -14,11 +14,9 @@ use guira_workload::Rng;
 pub enum Pace {
     /// Whenever the last ones are answered.
     Closed,
-    /// By a timetable.
     Open {
         /// Commands per second over all connections.
         rate_per_s: f64,
-        /// The gaps between them.
         arrivals: Gaps,
     },
 }
@@ -28,7 +26,6 @@ pub enum Pace {
 pub enum Gaps {
     /// Random and independent, as from many users (a Poisson process).
     Poisson,
-    /// All the same.
     Even,
     /// Only after a batch of this many, as from a client that sends many at once.
     Batches(u32),

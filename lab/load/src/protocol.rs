@@ -3,7 +3,6 @@
 /// How requests are spelled and replies read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Protocol {
-    /// memcached's classic text commands.
     #[default]
     Text,
     /// memcached's packets with headers of 24 bytes.
@@ -15,10 +14,8 @@ pub enum Protocol {
 pub enum Command {
     /// A get of one or several keys.
     Get,
-    /// A set of the load.
     Set,
     /// A set that follows a miss.
     Fill,
-    /// A delete.
     Delete,
 }

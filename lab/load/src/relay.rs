@@ -27,7 +27,6 @@ pub struct Relay {
     listener: Listener,
     is_listening: bool,
     servers: Vec<Address>,
-    /// Clients that have been accepted.
     accepted: usize,
     poll: Poll,
     pairs: Vec<Option<Pair>>,

@@ -26,10 +26,8 @@ use guira_workload::OnMiss;
 /// The longest expiry that the protocol takes as a span; anything longer it takes as a date, long past.
 const RELATIVE_EXPTIME_MAX: u32 = 30 * 24 * 3600;
 
-/// How a trace is replayed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Replay {
-    /// The trace's file.
     pub path: PathBuf,
     /// How it is written; guessed when none.
     pub format: Option<Format>,
@@ -41,7 +39,6 @@ pub struct Replay {
     pub value_len_max: u32,
     /// Requests replayed; none for all.
     pub limit: Option<u64>,
-    /// What a miss leads to.
     pub on_miss: OnMiss,
     /// Connections. With more than one, requests overtake each other by as many.
     pub connections: usize,

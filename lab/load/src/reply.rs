@@ -16,7 +16,6 @@ use crate::source::Subject;
 
 pub use crate::reply_error::ReplyError;
 
-/// How strictly values are judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Check {
     /// Key, flags and length of every value, the contents of one in `sample` of them.
@@ -34,7 +33,6 @@ pub enum Check {
     Framing,
 }
 
-/// Reads replies and judges them.
 #[derive(Debug)]
 pub struct Judge {
     values: ValuePool,
@@ -54,7 +52,6 @@ impl Judge {
         Self { values, check, flags, until_sample: 0, tail: Vec::new(), tail_len: None }
     }
 
-    /// The values that were set.
     #[must_use]
     pub const fn values(&self) -> &ValuePool {
         &self.values

@@ -10,30 +10,15 @@ pub enum ReplyError {
     Unasked(String),
     /// A line that does not answer the request.
     #[error("{line:?} is not a reply to {command:?}")]
-    Unexpected {
-        /// The line.
-        line: String,
-        /// What had been asked.
-        command: Command,
-    },
+    Unexpected { line: String, command: Command },
     /// Bytes that are no reply of the text protocol: a line that does not end, or a value that does not end where it
     /// should.
     #[error("{0:?} is not a reply")]
     Malformed(String),
     /// A datagram that is no part of a reply.
     #[error("a datagram for request {id} {problem}")]
-    Datagram {
-        /// What is wrong with it.
-        problem: &'static str,
-        /// The number of its request.
-        id: u16,
-    },
+    Datagram { problem: &'static str, id: u16 },
     /// Bytes that are no packet of the binary protocol, or none that answers the request.
     #[error("a packet {problem}: {header}")]
-    Packet {
-        /// What is wrong with it.
-        problem: &'static str,
-        /// Its header in hexadecimal digits.
-        header: String,
-    },
+    Packet { problem: &'static str, header: String },
 }

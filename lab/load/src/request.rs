@@ -18,7 +18,6 @@ pub use crate::protocol::{Command, Protocol};
 /// A request whose reply has not come, or not wholly.
 #[derive(Debug, Clone, Copy)]
 pub struct Awaited {
-    /// What was asked.
     pub command: Command,
     /// Keys of a get that are still open.
     pub keys_left: u32,
@@ -60,12 +59,10 @@ pub struct Outbox {
 /// Bytes of answered requests that an outbox keeps before it gives them up.
 const ANSWERED_MAX: usize = 1 << 20;
 
-/// How items are set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ItemStyle {
     /// Client flags of every item.
     pub flags: u32,
-    /// Keys in a multiget.
     pub multiget_keys: u32,
 }
 
@@ -76,7 +73,6 @@ impl Outbox {
         Self { protocol, ..Self::default() }
     }
 
-    /// How requests are spelled.
     #[must_use]
     pub const fn protocol(&self) -> Protocol {
         self.protocol
@@ -105,12 +101,10 @@ impl Outbox {
         !self.fills.is_empty()
     }
 
-    /// The oldest open request.
     pub fn front(&mut self) -> Option<&mut Awaited> {
         self.requests.front_mut()
     }
 
-    /// Closes the oldest open request.
     pub fn close_front(&mut self) {
         self.requests.pop_front();
     }
@@ -213,7 +207,6 @@ impl Outbox {
         Ok(true)
     }
 
-    /// Notes the request just spelled.
     fn await_reply(&mut self, command: Command, keys_left: u32, intended_ns: u64) {
         let (last_opcode, packets) = binary::replies(command, keys_left);
         let opaque = self.next_opaque;

@@ -27,21 +27,15 @@ const UDP_GET_MAX: usize = 1380;
 /// A load as its user describes it.
 #[derive(Debug, Clone)]
 pub struct Load {
-    /// The server.
     pub target: Target,
-    /// Threads of the client.
     pub threads: usize,
-    /// Connections over all threads.
     pub connections: usize,
     /// Requests in flight on each connection.
     pub pipeline: usize,
     /// When requests are sent.
     pub pace: Pace,
-    /// What is asked for.
     pub model: Model,
-    /// How items are set.
     pub style: ItemStyle,
-    /// How replies are judged.
     pub check: Check,
     /// Time before the measured part.
     pub warmup: Duration,
@@ -77,9 +71,7 @@ pub struct Record {
     pub operations_per_server_cpu_s: Option<f64>,
     /// Share of the keys asked for that were found.
     pub hit_ratio: f64,
-    /// The counts.
     pub counts: Counts,
-    /// Latencies of get commands.
     pub get_latency: Percentiles,
     /// Latencies of sets, fills and deletes.
     pub set_latency: Percentiles,

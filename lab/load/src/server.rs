@@ -26,7 +26,6 @@ pub const GUIRA: &str = "guira";
 /// The name of the no-cache server in tables.
 pub const FLOOR: &str = "floor";
 
-/// Which server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
     /// `guira serve`.
@@ -36,11 +35,8 @@ pub enum Kind {
         /// Arguments after the usual ones.
         args: Vec<String>,
     },
-    /// A server with memcached's options.
     Memcached {
-        /// Its name in tables.
         label: String,
-        /// The memcached binary.
         binary: PathBuf,
         /// Arguments after the usual ones.
         args: Vec<String>,
@@ -53,7 +49,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The name used in tables.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -69,7 +64,6 @@ impl Kind {
         !matches!(self, Self::Floor { .. })
     }
 
-    /// Whether its binary is there.
     #[must_use]
     pub fn is_installed(&self) -> bool {
         let (Self::Guira { binary, .. } | Self::Memcached { binary, .. } | Self::Floor { binary }) = self;
@@ -100,7 +94,6 @@ impl Kind {
 /// By what a server can be reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wire {
-    /// TCP connections.
     Tcp,
     /// TCP connections and, beside them, datagrams.
     Udp,
@@ -129,12 +122,9 @@ impl Wire {
     }
 }
 
-/// How a server is started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spec {
-    /// Which server.
     pub kind: Kind,
-    /// Worker threads.
     pub workers: usize,
     /// Memory in bytes.
     pub memory: u64,
@@ -144,7 +134,6 @@ pub struct Spec {
     pub wire: Wire,
     /// Processors that it may use; empty for all.
     pub cores: Vec<usize>,
-    /// What the floor answers with.
     pub shape: Shape,
 }
 
@@ -197,13 +186,11 @@ impl Server {
         Ok(server)
     }
 
-    /// The server's name in tables.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Where it listens.
     #[must_use]
     pub const fn addr(&self) -> SocketAddr {
         self.addr
@@ -228,7 +215,6 @@ impl Server {
         Target { addr: self.addr, protocol, carrier }
     }
 
-    /// Its costs.
     #[must_use]
     pub fn process(&self) -> Process {
         self.process.process()
@@ -264,7 +250,6 @@ impl Server {
     }
 }
 
-/// Where a server listens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Ports {
     tcp: SocketAddr,

@@ -7,15 +7,12 @@ use guira_workload::{Generator, Model, OnMiss, Operation};
 pub struct Subject {
     /// The number from which the value's contents follow.
     pub id: u64,
-    /// The length of its value.
     pub value_len: u32,
     /// Seconds until it expires, 0 for never.
     pub exptime: u32,
-    /// What a miss leads to.
     pub on_miss: OnMiss,
 }
 
-/// A stream of requests.
 pub trait Source {
     /// The next operation, or none when the stream is at its end.
     fn next_operation(&mut self) -> Option<Operation>;

@@ -6,12 +6,9 @@ use std::time::Duration;
 
 use rustix::fd::{AsFd, BorrowedFd};
 
-/// A connected socket.
 #[derive(Debug)]
 pub(crate) enum Stream {
-    /// As it is.
     Plain(TcpStream),
-    /// With TLS.
     Tls(Box<TlsStream>),
 }
 

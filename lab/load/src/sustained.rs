@@ -23,9 +23,7 @@ const HALVINGS: usize = 2;
 /// What a server did at the highest rate with short latencies.
 #[derive(Debug, Clone)]
 pub struct Sustained {
-    /// Connections that asked.
     pub connections: usize,
-    /// What came of it.
     pub outcome: Outcome,
 }
 

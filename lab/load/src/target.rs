@@ -7,12 +7,9 @@ use std::path::PathBuf;
 use crate::protocol::Protocol;
 use crate::tls::TlsClient;
 
-/// What carries requests and replies.
 #[derive(Debug, Clone)]
 pub enum Carrier {
-    /// TCP connections.
     Tcp,
-    /// TCP connections with TLS.
     Tls(TlsClient),
     /// Datagrams to this address; what must not get lost, such as the sets that fill a server, still goes over TCP.
     Udp(SocketAddr),
@@ -23,13 +20,11 @@ pub enum Carrier {
 /// How MICA's datagrams reach a server.
 #[derive(Debug, Clone)]
 pub struct Direct {
-    /// The way.
     pub way: DatagramWay,
     /// Requests in a datagram, at most.
     pub per_datagram: u16,
 }
 
-/// What carries MICA's datagrams.
 #[derive(Debug, Clone)]
 pub enum DatagramWay {
     /// UDP, to the first worker's port.
@@ -50,16 +45,12 @@ impl fmt::Display for Direct {
 /// A server as a client sees it.
 #[derive(Debug, Clone)]
 pub struct Target {
-    /// Where it accepts connections.
     pub addr: SocketAddr,
-    /// How requests are spelled.
     pub protocol: Protocol,
-    /// What carries them.
     pub carrier: Carrier,
 }
 
 impl Target {
-    /// The text protocol over TCP.
     #[must_use]
     pub const fn text(addr: SocketAddr) -> Self {
         Self { addr, protocol: Protocol::Text, carrier: Carrier::Tcp }

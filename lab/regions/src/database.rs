@@ -16,7 +16,6 @@ use guira_harness::scratch::Scratch;
 use guira_harness::server::{ServerProcess, Signal, Spec};
 use guira_harness::statements::statements_to;
 
-/// The folder of temporary files.
 const TEMPORARY: &str = "temporary";
 /// How long a database may take to begin, and to end.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -27,7 +26,6 @@ pub struct MariaDb {
     scratch: Scratch,
     address: SocketAddr,
     certificate: Authority,
-    /// What it is started by.
     words: Vec<OsString>,
     process: Mutex<Option<ServerProcess>>,
 }
@@ -58,7 +56,6 @@ impl Place {
         }
     }
 
-    /// A file there.
     pub fn file(&self, name: &str) -> PathBuf {
         self.scratch.file(name)
     }
@@ -99,7 +96,6 @@ fn command(program: &str) -> Command {
     command
 }
 
-/// Whether MariaDB is installed.
 pub fn is_installed() -> bool {
     let version = command("mariadbd").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     version.is_ok_and(|status| status.success())
@@ -213,7 +209,6 @@ impl MariaDb {
         self.process.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -228,7 +223,6 @@ impl MariaDb {
         self.scratch.file("socket")
     }
 
-    /// A file of its own.
     pub fn file(&self, name: &str) -> PathBuf {
         self.scratch.file(name)
     }

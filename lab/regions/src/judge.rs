@@ -18,11 +18,9 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// A version of a row that has been committed for sure.
 #[derive(Clone, Debug)]
 pub struct Commit {
-    /// Its number.
     pub version: u64,
     /// When that was known, since the beginning.
     pub at: Duration,
-    /// Who has written it.
     pub writer: String,
 }
 
@@ -32,7 +30,6 @@ impl fmt::Display for Commit {
     }
 }
 
-/// All that was committed.
 #[derive(Debug)]
 pub struct History {
     clock: Stopwatch,
@@ -55,7 +52,6 @@ impl History {
         self.began
     }
 
-    /// The time since the beginning.
     pub fn now(&self) -> Duration {
         self.clock.elapsed()
     }
@@ -96,9 +92,7 @@ impl History {
 /// Whether parts of a cluster that its clients rely on are in trouble, or were when deletes that have not arrived yet were sent.
 #[derive(Debug, Default)]
 struct Trouble {
-    /// Faults that go on.
     faults: usize,
-    /// Rises with each fault.
     generation: u64,
     /// The last generation all of whose deletes have arrived.
     settled: u64,

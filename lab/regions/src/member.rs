@@ -98,7 +98,6 @@ impl Member {
         self.signal(Signal::STOP);
     }
 
-    /// Has it go on.
     pub fn thaw(&self) {
         self.signal(Signal::CONT);
     }
@@ -123,7 +122,6 @@ impl Member {
         self.process().as_ref().map_or_else(String::new, ServerProcess::errors)
     }
 
-    /// Where it listens.
     pub fn socket(&self) -> &Path {
         &self.socket
     }

@@ -8,7 +8,6 @@ use crate::http;
 /// What an invalidator says of itself.
 #[derive(Clone, Debug)]
 pub struct Progress {
-    /// The file of its position.
     pub position: PathBuf,
     /// The socket of its admin listener.
     pub admin: PathBuf,

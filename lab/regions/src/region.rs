@@ -89,7 +89,6 @@ impl Cluster {
         self.entrance().target(timeout)
     }
 
-    /// Its caches.
     pub fn nodes(&self) -> &[Member] {
         &self.nodes
     }
@@ -111,30 +110,24 @@ pub struct Settings {
     pub tables: String,
     /// Whether a gap flushes the nodes in place of their router.
     pub flush: Flush,
-    /// Where a checker takes hints.
     pub hints: Option<String>,
 }
 
 /// What is flushed after a gap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Flush {
-    /// The target itself.
     #[default]
     Targets,
-    /// The nodes of clusters.
     Nodes,
 }
 
 /// A database, its clusters, and what deletes from their caches what the database's log says.
 #[derive(Debug)]
 pub struct Region {
-    /// Its database.
     pub database: Arc<MariaDb>,
-    /// Its clusters.
     pub clusters: Vec<Cluster>,
     /// The pool of remote markers of its writers.
     pub markers: Option<Member>,
-    /// What reads the database's log.
     pub invalidator: Member,
     scratch: Scratch,
 }

@@ -19,26 +19,20 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 /// Whether clients of the replica's region set markers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Marking {
-    /// They do.
     With,
     /// They do not.
     Without,
 }
 
-/// How users live.
 #[derive(Clone, Copy, Debug)]
 pub struct Life {
     /// Rows, of which each user picks one after the other at random.
     pub rows: usize,
     /// A user writes once in so many times.
     pub write_once_in: u64,
-    /// Whether there are markers.
     pub marking: Marking,
-    /// How they are used.
     pub tune: fn(Markers) -> Markers,
-    /// How long it lasts.
     pub length: Duration,
-    /// Of all random choices.
     pub seed: u64,
 }
 
@@ -55,7 +49,6 @@ pub fn rows(number: usize) -> String {
     )
 }
 
-/// The key of a row.
 pub fn name(row: usize) -> String {
     format!("row:{row}")
 }
@@ -63,9 +56,7 @@ pub fn name(row: usize) -> String {
 /// What the users of the replica's region came to.
 #[derive(Debug)]
 pub struct Found {
-    /// What they have read.
     pub reads: u64,
-    /// What they have written.
     pub writes: u64,
     /// Reads that were older than what the same user had written.
     pub older: u64,
@@ -73,13 +64,10 @@ pub struct Found {
     pub latest_ms: u64,
     /// Writes of a row whose last write, by somebody else of the region, had not come back.
     pub concurrent: u64,
-    /// Queries of the replica.
     pub nearest: u64,
-    /// Queries of the master.
     pub master: u64,
     /// Items that the pool of markers has evicted, if it answers in the end.
     pub evictions: u64,
-    /// What their client has counted.
     pub counters: Counters,
 }
 
@@ -94,7 +82,6 @@ impl fmt::Display for Found {
     }
 }
 
-/// What all users share.
 #[derive(Default)]
 struct Sums {
     reads: AtomicU64,

@@ -16,13 +16,11 @@ use crate::stream::Stream;
 /// What a policy is made with.
 #[derive(Clone, Copy)]
 pub(crate) struct Setup<'a> {
-    /// The room of the cache.
     pub(crate) limit: u64,
     /// What will be asked for. Only a policy that knows the future looks at more than the number of keys.
     pub(crate) stream: &'a Stream,
     /// How the stream will be driven.
     pub(crate) rules: Rules,
-    /// Who hears of progress.
     pub(crate) progress: &'a dyn Fn(u64),
 }
 
@@ -92,7 +90,6 @@ impl<'a> KeeperUser for Node<'a> {
     }
 }
 
-/// A row.
 #[derive(Clone, Copy)]
 pub struct Entry {
     /// The name on the command line.
@@ -102,7 +99,6 @@ pub struct Entry {
     made: Made,
 }
 
-/// Whose a policy is.
 #[derive(Clone, Copy)]
 enum Made {
     /// The engine's, which knows its options.
@@ -254,7 +250,6 @@ impl Choice {
         split_list(text).iter().map(|text| Self::parse(text)).collect()
     }
 
-    /// How it was written.
     #[must_use]
     pub fn name(&self) -> String {
         self.spec.to_string()
@@ -292,7 +287,6 @@ impl Choice {
         }
     }
 
-    /// Simulates it.
     pub(crate) fn run(&self, setup: &Setup<'_>) -> Result<Counters, OptionError> {
         match self.entry.made {
             Made::InEngine => {

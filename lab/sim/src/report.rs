@@ -12,13 +12,10 @@ use crate::sweep::Point;
 /// What was simulated, and what came of it.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// The trace or the workload.
     pub source: String,
     /// How it is written, or what it is made from and what was assumed.
     pub about: String,
-    /// How much was simulated.
     pub simulated: Simulated,
-    /// How requests were driven.
     pub rules: Rules,
     /// Every policy at every size.
     pub points: Vec<Point>,
@@ -28,10 +25,8 @@ pub struct Report {
     pub errors: Vec<SampleError>,
 }
 
-/// How much was simulated.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Simulated {
-    /// Requests.
     pub requests: usize,
     /// Different keys that they ask for.
     pub keys: usize,
@@ -48,11 +43,9 @@ impl From<&Stream> for Simulated {
 /// How far a policy's hit ratios in a sample are from those with all keys.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SampleError {
-    /// The policy.
     pub policy: String,
     /// The mean over sizes, without signs.
     pub mean: f64,
-    /// The largest.
     pub max: f64,
 }
 
@@ -159,7 +152,6 @@ fn table(title: &str, points: &[Point], rate: f64) -> String {
     aligned(&rows)
 }
 
-/// A table with these titles.
 pub(crate) fn grid(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     aligned(&[vec![cells(head)], rows.into_iter().collect()].concat())
 }

@@ -25,24 +25,20 @@ pub enum Measure {
 /// How a stream is driven through a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Rules {
-    /// What a miss leads to.
     pub on_miss: OnMiss,
     /// What the room is measured in.
     pub measure: Measure,
 }
 
-/// What became of the requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Counters {
     /// Requests that asked for a key.
     pub reads: u64,
-    /// Reads that found it.
     pub hits: u64,
     /// Reads that found it expired; they count as misses.
     pub expired: u64,
     /// Requests that stored, other than after a miss.
     pub stores: u64,
-    /// Requests that deleted.
     pub deletes: u64,
     /// What the cache held at the end, in its measure.
     pub held: u64,
@@ -61,7 +57,6 @@ impl Counters {
         if self.reads == 0 { 0.0 } else { (1.0 - misses / reads_expected).clamp(0.0, 1.0) }
     }
 
-    /// All requests.
     #[must_use]
     pub const fn requests(&self) -> u64 {
         self.reads + self.stores + self.deletes

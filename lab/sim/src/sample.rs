@@ -13,12 +13,10 @@ use guira_workload::units::{factor, split};
 
 use crate::policy::Id;
 
-/// Which keys are taken.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Sample {
     /// Every key.
     All,
-    /// A share of the keys.
     Rate(f64),
     /// The share that contains this many keys.
     Keys(u32),
@@ -58,7 +56,6 @@ const ALL_HASHES: f64 = 18_446_744_073_709_551_616.0;
 /// Decides which keys are taken while requests are read.
 #[derive(Debug)]
 pub(crate) struct Sampler {
-    /// Hashes below it are taken.
     threshold: u64,
     keys_max: usize,
     /// Keys that are taken, the highest hash on top; empty while their number is not limited.

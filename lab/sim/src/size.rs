@@ -8,12 +8,10 @@ use serde::{Serialize, Serializer};
 
 use crate::stream::Stream;
 
-/// The size of a cache.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Size {
     /// A share of all keys, in percent.
     Percent(f64),
-    /// A number of objects.
     Objects(u64),
     /// A number of bytes.
     Bytes(u64),

@@ -37,7 +37,6 @@ pub struct Stream {
 pub struct Reading {
     /// What a request that writes is.
     pub writes: Writes,
-    /// Which keys are taken.
     pub sample: Sample,
     /// The most requests that are taken, never more than 4 billion.
     pub limit: u64,
@@ -94,7 +93,6 @@ impl Stream {
         self.ttls.push(number, request.ttl);
     }
 
-    /// How many requests there are.
     #[must_use]
     pub fn len(&self) -> usize {
         self.ids.len()
@@ -206,7 +204,6 @@ fn is_lone(action: Action) -> bool {
     matches!(action, Action::LoneGet | Action::LoneDelete)
 }
 
-/// Requests being taken.
 struct Reader {
     stream: Stream,
     sampler: Sampler,
@@ -257,7 +254,6 @@ impl Reader {
         }
     }
 
-    /// The number of a key.
     fn number(&mut self, key: u64, hash: u64) -> Id {
         let next = self.stream.keys as Id;
         match self.numbers.entry(key) {

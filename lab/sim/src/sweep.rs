@@ -9,23 +9,16 @@ use crate::run::{Counters, Rules};
 use crate::size::Size;
 use crate::stream::Stream;
 
-/// What is simulated.
 #[derive(Debug)]
 pub struct Sweep<'a> {
-    /// The requests.
     pub stream: &'a Stream,
-    /// The policies.
     pub policies: &'a [Choice],
-    /// The sizes.
     pub sizes: &'a [Size],
-    /// How requests are driven.
     pub rules: Rules,
 }
 
-/// How a sweep is run.
 #[derive(Clone, Copy)]
 pub struct Means<'a> {
-    /// How many threads work.
     pub threads: usize,
     /// Nanoseconds since some fixed moment.
     pub now_ns: &'a (dyn Fn() -> u64 + Sync),
@@ -39,7 +32,6 @@ impl std::fmt::Debug for Means<'_> {
     }
 }
 
-/// One policy at one size.
 #[derive(Debug, Clone, Serialize)]
 pub struct Point {
     /// The policy, as it was written.
@@ -48,7 +40,6 @@ pub struct Point {
     pub size: Size,
     /// What was simulated: objects or bytes, in a sample fewer by its share of the keys.
     pub room: u64,
-    /// What became of the requests.
     #[serde(flatten)]
     pub counters: Counters,
     /// Hits over reads; in a sample, over the reads that it stands for.

@@ -15,7 +15,6 @@ const FIXED: [&str; 8] =
 /// What servers begin with: `clock`, and `s3-fifo` from the first fill on if items are long; `classic` its own.
 const BEGINNINGS: [&str; 3] = ["clock", "seg-lru", "s3-fifo"];
 
-/// Misses of each policy.
 fn misses(keys: &[u64], policies: &[&str], objects: u64) -> Vec<u64> {
     let reading = Reading { writes: Writes::Store, sample: Sample::All, limit: u64::MAX };
     let requests = keys.iter().map(|key| Ok::<_, Infallible>(Request::number(*key)));

@@ -30,13 +30,11 @@ type KeyBytes = [u8; KEY_BYTES];
 trait Cache {
     fn read(&mut self, key: &KeyBytes) -> bool;
     fn set(&mut self, key: &KeyBytes, value: &[u8]);
-    /// The end of a batch.
     fn rest(&mut self);
     /// What there is to say of it.
     fn about(&self) -> String;
 }
 
-/// The sets that are counted.
 #[inline(never)]
 fn measured<C: Cache>(cache: &mut C, key: &KeyBytes, value: &[u8], is_last: bool) {
     cache.set(key, value);

@@ -30,7 +30,6 @@ pub(crate) struct Client {
     pub(crate) counts: Counts,
 }
 
-/// What a client did.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) writes: u64,

@@ -5,7 +5,6 @@ use crate::scenario::Scenario;
 /// The seeds and the scenario to run.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
-    /// The first seed.
     pub(crate) seed: u64,
     pub(crate) seeds: u64,
     /// All take turns if none is named.

@@ -12,7 +12,6 @@ use std::time::Duration;
 /// The port of every server.
 pub(crate) const PORT: u16 = 11211;
 
-/// The address of a host.
 pub(crate) fn host(number: u8) -> IpAddr {
     IpAddr::from([10, 0, 0, number])
 }
@@ -25,14 +24,12 @@ pub(crate) fn server(number: u8) -> SocketAddr {
 /// A program that can be started again.
 #[derive(Clone, Debug)]
 pub(crate) enum Program {
-    /// With this engine.
     Node(&'static str),
     /// Before the nodes of these hosts.
     Router(Vec<u8>),
 }
 
 impl Program {
-    /// Starts it on a host.
     pub(crate) fn start(&self, number: u8) -> Process {
         let program = self.clone();
         let name = match self {

@@ -15,14 +15,11 @@ const ENGINES: [&str; 5] = ["memc3", "classic", "fleec", "mica", "mica:erew"];
 const CLIENTS: u32 = 4;
 /// How long clients work, in the world's time.
 const TIME: Duration = Duration::from_secs(20);
-/// The host of all clients.
 const HOME: u8 = 100;
 const ROUTER: u8 = 50;
 
-/// A kind of region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scenario {
-    /// Clients of a node.
     Node,
     /// Clients of a router before two nodes.
     Router,
@@ -30,7 +27,6 @@ pub(crate) enum Scenario {
 
 pub(crate) const SCENARIOS: [Scenario; 2] = [Scenario::Node, Scenario::Router];
 
-/// What a run has found.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Found {
     counts: Counts,
@@ -58,7 +54,6 @@ impl fmt::Display for Found {
     }
 }
 
-/// A program that runs.
 #[derive(Debug)]
 struct Running {
     program: Program,
@@ -80,7 +75,6 @@ impl Scenario {
         }
     }
 
-    /// Plays it within a world.
     pub(crate) fn play(self) -> Found {
         set_host(current_process(), host(HOME));
         set_faults(Faults { resets: 500, ..Faults::default() });

@@ -137,7 +137,6 @@ pub(crate) fn is_stall(error: &io::Error) -> bool {
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) speech: Speech,
-    /// What it is connected over.
     pub(crate) carrier: Carrier,
     wire: Wire,
 }

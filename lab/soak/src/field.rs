@@ -18,7 +18,6 @@ const REMEMBERED: usize = 30;
 /// How often a pause looks whether the run is over.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Whether connections may break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Losses {
     /// The server is going to be killed.
@@ -117,13 +116,11 @@ impl Field {
         Counters { field: self, counts: BTreeMap::new() }
     }
 
-    /// What was done how often.
     pub(crate) fn counts(&self) -> BTreeMap<&'static str, u64> {
         lock(&self.counts).clone()
     }
 }
 
-/// Counts of one thread.
 #[derive(Debug)]
 pub(crate) struct Counters<'f> {
     field: &'f Field,

@@ -26,9 +26,7 @@ pub(crate) enum Kind {
     Warm,
     /// Values of all lengths, more than fit.
     Bulk,
-    /// A number that counts up.
     Up,
-    /// A number that counts down.
     Down,
 }
 
@@ -58,7 +56,6 @@ pub(crate) struct Log {
     recent: VecDeque<(u64, u64, &'static str, &'static str)>,
 }
 
-/// Whether a value expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mortal {
     No,
@@ -216,7 +213,6 @@ impl History {
         History { keys: keys.map(|kind| (kind, Mutex::new(Log::new()))).collect(), prefix: prefix.to_owned() }
     }
 
-    /// How many keys there are.
     pub(crate) fn len(&self) -> usize {
         self.keys.len()
     }
@@ -225,7 +221,6 @@ impl History {
         self.keys[key].0
     }
 
-    /// The log of a key.
     pub(crate) fn log(&self, key: usize) -> MutexGuard<'_, Log> {
         self.keys[key].1.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -235,7 +230,6 @@ impl History {
         Owner { key: key as u32, life: self.log(key).life }
     }
 
-    /// What the key is called.
     pub(crate) fn name(&self, owner: Owner) -> Vec<u8> {
         value::name(&self.prefix, owner)
     }

@@ -65,7 +65,6 @@ enum Finds {
     Either,
 }
 
-/// What a start has found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Found {
     Nothing,

@@ -35,7 +35,6 @@ impl Carrier {
     }
 }
 
-/// Where the server listens.
 #[derive(Clone, Debug)]
 pub(crate) struct Addresses {
     pub(crate) tcp: SocketAddr,

@@ -210,7 +210,6 @@ fn judge_memory(field: &Field, course: &Course, ceiling: u64, connections: u64) 
     }
 }
 
-/// Ends the server in order.
 fn end(field: &Field, server: &mut ServerProcess) {
     watch(field, server);
     server.signal(Signal::TERM);

@@ -51,7 +51,6 @@ const CALM: Duration = Duration::from_secs(1);
 /// How long an answer, or the end of a server, may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What clients have seen.
 #[derive(Default)]
 struct Seen {
     is_over: AtomicBool,

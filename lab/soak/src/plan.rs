@@ -11,7 +11,6 @@ pub(crate) struct Plan {
     pub(crate) engine: String,
     /// Of all random choices. What threads and sockets make of them differs from run to run.
     pub(crate) seed: u64,
-    /// How long the load lasts.
     pub(crate) length: Duration,
     /// Memory of the server, in MiB.
     pub(crate) memory: u64,
@@ -46,7 +45,6 @@ pub(crate) struct Scale {
     pub(crate) connections: usize,
     /// After how long it closes a silent one.
     pub(crate) idle: Duration,
-    /// Between two flushes.
     pub(crate) flushes: Duration,
 }
 

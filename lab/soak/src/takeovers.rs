@@ -25,7 +25,6 @@ use crate::speech::Speech;
 
 /// Memory of the server, in MiB, and another amount.
 const MEMORY: [u64; 2] = [64, 96];
-/// How much it may become.
 const RESERVE: u64 = 128;
 
 /// Keys: so few that nothing has to be evicted.
@@ -37,7 +36,6 @@ const THREADS: usize = 2;
 /// How long a server may take to end once another has taken over.
 const END_MAX: Duration = Duration::from_secs(30);
 
-/// Longer than any run.
 const LONG: Duration = Duration::from_secs(3600);
 
 /// Has servers take over as often as the plan says. Returns what failed.

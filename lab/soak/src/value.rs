@@ -17,7 +17,6 @@ pub(crate) const HEADER: usize = 32;
 /// Whose value it is: a key, and which of its lives. A key begins a new life, under a new name, when a write to it has become uncertain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
-    /// The number of the key.
     pub(crate) key: u32,
     /// How often it has been given up before.
     pub(crate) life: u32,
@@ -27,11 +26,8 @@ pub(crate) struct Owner {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Place {
-    /// By a store.
     Base = 0,
-    /// By an append.
     After = 1,
-    /// By a prepend.
     Before = 2,
 }
 

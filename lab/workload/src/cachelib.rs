@@ -40,12 +40,7 @@ pub const KVCACHE_REG: Files<'static> = Files {
 pub enum CacheLibError {
     /// It is not the JSON that was expected.
     #[error("{file} does not have the format of CacheLib")]
-    Json {
-        /// Which of the three files.
-        file: &'static str,
-        /// Where and why.
-        source: serde_json::Error,
-    },
+    Json { file: &'static str, source: serde_json::Error },
     /// The value sizes do not make a distribution.
     #[error("sizes.json")]
     Sizes(#[from] SizeModelError),

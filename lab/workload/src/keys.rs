@@ -30,20 +30,13 @@ pub struct KeyShape {
 pub enum KeyShapeError {
     /// Empty, reversed, or beyond the protocol's limit.
     #[error("key lengths must be 1 to {KEY_LEN_MAX} bytes with the smaller first, not {min}-{max}")]
-    Range {
-        /// The shortest length asked for.
-        min: usize,
-        /// The longest length asked for.
-        max: usize,
-    },
+    Range { min: usize, max: usize },
     /// Too short to tell the keys apart.
     #[error("{len} bytes are too short for {count} different keys; use at least {needed}")]
     TooShort {
-        /// The shortest length asked for.
         len: usize,
         /// The number of keys that must differ.
         count: u64,
-        /// The length that would do.
         needed: usize,
     },
 }

@@ -2,18 +2,14 @@
 
 use crate::rng::Rng;
 
-/// One operation of a mix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
-    /// A get of one key.
     Get,
     /// A get of a key that is never set.
     LoneGet,
     /// One get command with several keys.
     Multiget,
-    /// A set.
     Set,
-    /// A delete.
     Delete,
     /// A delete of a key that is never set.
     LoneDelete,
@@ -59,11 +55,9 @@ pub struct Weights {
 pub enum Mix {
     /// One operation only: drawing costs nothing.
     Only(Operation),
-    /// Several operations by cumulative probability.
     Several([f64; 6]),
 }
 
-/// Why a mix is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum MixError {
     /// A weight is negative or not a number.
@@ -119,7 +113,6 @@ impl Mix {
         }
     }
 
-    /// Draws the next operation.
     #[inline]
     pub fn draw(&self, rng: &mut Rng) -> Operation {
         match self {

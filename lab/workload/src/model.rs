@@ -46,21 +46,15 @@ impl Expiry {
 /// What a [`Generator`] draws from.
 #[derive(Debug, Clone)]
 pub struct Model {
-    /// Which key.
     pub popularity: Popularity,
-    /// How it is spelled.
     pub keys: KeyShape,
-    /// How long its value is.
     pub sizes: SizeModel,
-    /// What is done with it.
     pub mix: Mix,
     /// When an item expires.
     pub expiry: Expiry,
-    /// What a miss leads to.
     pub on_miss: OnMiss,
 }
 
-/// An endless stream of draws.
 #[derive(Debug, Clone)]
 pub struct Generator {
     model: Model,
@@ -76,13 +70,11 @@ impl Generator {
         Self { model, rng, load: None }
     }
 
-    /// What is drawn from.
     #[must_use]
     pub const fn model(&self) -> &Model {
         &self.model
     }
 
-    /// The next operation.
     #[inline]
     pub fn operation(&mut self) -> Operation {
         self.model.mix.draw(&mut self.rng)

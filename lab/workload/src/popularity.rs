@@ -8,10 +8,7 @@ use crate::zipf::{Zipf, ZipfError};
 #[derive(Debug, Clone, PartialEq)]
 pub enum Popularity {
     /// Every key is as likely as any other.
-    Uniform {
-        /// The number of keys.
-        count: u64,
-    },
+    Uniform { count: u64 },
     /// Zipf's law: key number 0 is the most popular.
     Zipf(Zipf),
     /// Groups of equally popular keys, as CacheLib's `pop.json` gives them.
@@ -29,7 +26,6 @@ impl Popularity {
         Zipf::new(count, theta).map(Self::Zipf)
     }
 
-    /// The number of keys.
     #[must_use]
     pub const fn count(&self) -> u64 {
         match self {
@@ -61,17 +57,11 @@ pub struct Buckets {
     cumulative: Vec<f64>,
 }
 
-/// Why groups are refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BucketsError {
     /// Sizes and weights do not belong together.
     #[error("{sizes} bucket sizes but {weights} weights")]
-    Lengths {
-        /// How many sizes there are.
-        sizes: usize,
-        /// How many weights there are.
-        weights: usize,
-    },
+    Lengths { sizes: usize, weights: usize },
     /// No key could ever be drawn.
     #[error("no bucket has both keys and weight")]
     Empty,

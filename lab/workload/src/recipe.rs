@@ -28,13 +28,10 @@ const KEYS: u64 = 1_000_000;
 /// A workload that was asked for.
 #[derive(Debug, Clone)]
 pub struct Recipe {
-    /// How it was written.
     pub name: String,
     /// What it is, by whom it was measured, and what is assumed.
     pub about: String,
-    /// What is drawn.
     pub model: Model,
-    /// Keys in a multiget.
     pub multiget_keys: u32,
     /// How many requests a simulation makes.
     pub requests: u64,
@@ -49,16 +46,10 @@ pub struct Recipe {
 pub enum RecipeError {
     /// The name is not known.
     #[error("unknown workload '{name}'; use one of: {known}")]
-    Unknown {
-        /// The name given.
-        name: String,
-        /// Those there are.
-        known: String,
-    },
+    Unknown { name: String, known: String },
     /// An option is not known, or has a wrong value.
     #[error(transparent)]
     Option(#[from] OptionError),
-    /// The popularity is impossible.
     #[error(transparent)]
     Zipf(#[from] ZipfError),
     /// The mix of operations is impossible.
@@ -73,14 +64,8 @@ pub enum RecipeError {
     /// A file of CacheLib's cannot be used.
     #[error(transparent)]
     CacheLib(#[from] CacheLibError),
-    /// A file cannot be read.
     #[error("cannot read {path}: {source}")]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
+    File { path: PathBuf, source: std::io::Error },
 }
 
 /// What makes a workload of the options given.

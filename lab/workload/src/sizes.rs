@@ -5,19 +5,15 @@
 
 use crate::rng::{mix64, unit_from};
 
-/// A distribution of value lengths.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SizeModel {
     /// Every value has this length.
     Constant(u32),
     /// Lengths are spread evenly over a range, both ends included.
     Range {
-        /// The shortest length.
         min: u32,
-        /// The longest length.
         max: u32,
     },
-    /// Lengths are drawn by weight.
     Weighted(WeightedSizes),
 }
 
@@ -33,24 +29,13 @@ pub struct WeightedSizes {
 /// Why a size model is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SizeModelError {
-    /// A range is reversed.
     #[error("value sizes must be given smaller first, not {min}-{max}")]
-    Reversed {
-        /// The first bound.
-        min: u32,
-        /// The second bound.
-        max: u32,
-    },
+    Reversed { min: u32, max: u32 },
     /// Neither as many weights as sizes, nor one less.
     #[error(
         "{sizes} sizes need {sizes} weights, or one weight less for ranges between the sizes, not {weights}"
     )]
-    Lengths {
-        /// How many sizes there are.
-        sizes: usize,
-        /// How many weights there are.
-        weights: usize,
-    },
+    Lengths { sizes: usize, weights: usize },
     /// A weight is negative or not a number.
     #[error("weight {0} of the sizes is negative or not a finite number")]
     Weight(usize),
@@ -116,7 +101,6 @@ impl SizeModel {
         }
     }
 
-    /// The longest value.
     #[must_use]
     pub fn max(&self) -> u32 {
         match self {
@@ -126,7 +110,6 @@ impl SizeModel {
         }
     }
 
-    /// The mean length over keys.
     #[must_use]
     pub fn mean(&self) -> f64 {
         match self {

@@ -22,22 +22,17 @@ pub use reader::{Broken, Trace};
 /// What a request of a trace did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// It read.
     Get,
     /// It wrote: `set`, `add`, `replace`, `cas`, `append`, `prepend`, `incr` or `decr`.
     Set,
-    /// It deleted.
     Delete,
     /// It read a key that exists nowhere, so that no store follows the miss; recorded traces do not say.
     LoneGet,
-    /// It deleted such a key.
     LoneDelete,
 }
 
-/// A key of a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Key {
-    /// A number.
     Number(u64),
     /// Text of 1 to 250 bytes without blanks or control characters.
     Text(Vec<u8>),
@@ -59,14 +54,11 @@ impl Key {
     }
 }
 
-/// One request of a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// The key.
     pub key: Key,
     /// The length of the key in production, where the trace tells it; an anonymised key may be shorter.
     pub key_len: Option<usize>,
-    /// What was done.
     pub action: Action,
     /// The length of the value, where the trace tells it.
     pub value_len: Option<u32>,

@@ -54,7 +54,6 @@ impl Zipf {
         })
     }
 
-    /// The number of ranks.
     #[must_use]
     pub const fn count(&self) -> u64 {
         self.count

@@ -28,7 +28,6 @@ guira_sync::counters! {
 }
 
 guira_sync::counters! {
-    /// What any thread counts.
     pub(crate) enum ServerCount {
         WorkerDropped = "log_worker_dropped", Count, "Log lines of workers that did not fit into the buffer.";
         WorkerWritten = "log_worker_written", Count, "Log lines written by workers.";
@@ -56,7 +55,6 @@ impl WorkerCount {
     }
 }
 
-/// One worker's counters.
 #[derive(Debug, Default)]
 pub(crate) struct WorkerCounters(Counters<{ WorkerCount::COUNT }>);
 

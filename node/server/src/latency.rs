@@ -25,7 +25,6 @@ pub(crate) enum Series {
     Set,
     Delete,
     Arithmetic,
-    /// lease-get and lease-set.
     Lease,
     /// What has no key, and me.
     Other,
@@ -114,7 +113,6 @@ impl Latencies {
 /// One in so many batches and rounds is measured, on average.
 const GAP: u32 = 16;
 
-/// Measures batches of one worker.
 #[derive(Debug)]
 pub(crate) struct BatchMeter {
     latencies: Arc<Latencies>,
@@ -128,7 +126,6 @@ impl BatchMeter {
         BatchMeter { latencies, sampler: Sampler::new(worker, GAP), since: None }
     }
 
-    /// A batch begins.
     #[inline(always)]
     pub(crate) fn begin(&mut self) {
         if self.sampler.is_due() {
@@ -204,7 +201,6 @@ impl RoundMeter {
         self.since = Some(Stopwatch::start());
     }
 
-    /// A connection has its turn.
     #[inline(always)]
     pub(crate) fn turn(&mut self) {
         if self.since.is_some() {

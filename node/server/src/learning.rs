@@ -17,13 +17,10 @@ pub(crate) struct Learning {
     stored: u64,
 }
 
-/// What is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Due {
     Nothing,
-    /// Another second has begun.
     Second,
-    /// Much was stored.
     Fill,
 }
 

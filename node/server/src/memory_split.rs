@@ -100,7 +100,6 @@ impl MemorySplit {
         MemorySplit { process, workers, idle, traffic, rings, advice, top_keys, engine }
     }
 
-    /// What connections may take.
     pub(crate) fn conn_limits(&self) -> ConnLimits {
         ConnLimits { idle: self.idle, traffic: self.traffic, pinned: self.engine / PINNED_PART }
     }
@@ -131,7 +130,6 @@ impl MemorySplit {
         }
     }
 
-    /// The parts with their names.
     pub(crate) fn parts(&self) -> Vec<(&'static str, usize)> {
         vec![
             ("items and index", self.engine),

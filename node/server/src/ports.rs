@@ -13,13 +13,10 @@ use guira_transport::{Address, Inherited, ListenOptions, Listener, TlsAcceptor};
 use std::io;
 use std::net::SocketAddr;
 
-/// Everything that requests come by.
 pub(crate) struct Ports {
     pub(crate) streams: Vec<Port>,
-    /// Each worker's.
     pub(crate) udp: Vec<Vec<UdpSocket>>,
     pub(crate) paths: Vec<Vec<OpenPath>>,
-    /// The admin listener's.
     pub(crate) admin: Option<Port>,
 }
 
@@ -30,7 +27,6 @@ pub(crate) struct Handed {
 }
 
 impl Handed {
-    /// Sorts them.
     pub(crate) fn of(inherited: Vec<Inherited>) -> Self {
         let mut handed = Handed { streams: Vec::new(), datagrams: Vec::new() };
         for socket in inherited {
@@ -102,7 +98,6 @@ impl Ports {
         Ok(kept)
     }
 
-    /// Where it listens.
     pub(crate) fn addresses(&self) -> Vec<Address> {
         self.streams.iter().map(|port| port.listener.address().clone()).collect()
     }

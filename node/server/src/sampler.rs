@@ -21,7 +21,6 @@ impl Sampler {
         self.left == 0
     }
 
-    /// Picks the next.
     pub(crate) fn again(&mut self) {
         self.state = self.state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         // From half of the gap to half more, which is the gap on average.

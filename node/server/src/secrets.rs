@@ -15,13 +15,10 @@ pub struct Secrets {
     pub(crate) token: Option<Arc<Token>>,
 }
 
-/// Why secrets cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretsError {
-    /// The users.
     #[error(transparent)]
     Users(#[from] UsersError),
-    /// The certificate or key.
     #[error("cannot speak TLS")]
     Tls(#[from] TlsError),
     /// The token of the admin listener.

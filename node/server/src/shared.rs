@@ -130,7 +130,6 @@ impl Shared {
         }
     }
 
-    /// The counters since the start.
     pub(crate) fn counter_values(&self) -> CounterValues {
         CounterValues {
             commands: CommandCount::ALL.map(|what| self.command_sum(what)),

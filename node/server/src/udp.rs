@@ -156,7 +156,6 @@ impl UdpListener {
         }
     }
 
-    /// What datagrams come from.
     pub(crate) fn sockets(&self) -> &[UdpSocket] {
         &self.sockets
     }
@@ -265,7 +264,6 @@ impl UdpListener {
     }
 }
 
-/// Where replies are sent from.
 struct Sending<'s> {
     socket: &'s UdpSocket,
     outgoing: &'s mut Outgoing,
@@ -351,7 +349,6 @@ enum More {
     No,
 }
 
-/// The commands of one datagram.
 struct Conversation<'d, S: Session> {
     state: ProtocolState<S>,
     bytes: &'d [u8],

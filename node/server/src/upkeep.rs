@@ -46,7 +46,6 @@ impl Default for Upkeep {
 }
 
 impl Upkeep {
-    /// Something has come.
     #[inline(always)]
     pub(crate) fn is_asked(&mut self) {
         self.is_idle = false;

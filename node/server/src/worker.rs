@@ -44,7 +44,6 @@ const FIRST_UDP: u32 = 1;
 pub(crate) struct Ends<P> {
     pub(crate) udp: Option<UdpListener>,
     pub(crate) direct: DatagramListener,
-    /// From and to other workers.
     pub(crate) forwarding: Forwarding<P>,
 }
 
@@ -57,7 +56,6 @@ pub(crate) struct NodeService<S: Session> {
     udp: Option<UdpListener>,
     direct: DatagramListener,
     upkeep: Upkeep,
-    /// Of the first worker.
     learning: Learning,
 }
 

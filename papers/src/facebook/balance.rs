@@ -44,7 +44,6 @@ const SHIFTS: [Shift; 2] = [
     Shift { name: "four fifths of the requests", small: [0.9, 0.1, 0.9] },
 ];
 
-/// What is asked.
 trait Cache {
     /// Asks for a key, which is stored if it is not there. Tells whether it was.
     fn read(&mut self, key: u32, length: usize) -> bool;

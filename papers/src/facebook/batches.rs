@@ -23,7 +23,6 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 
 /// Web servers, each of which commits one transaction after the other.
 const CLIENTS: usize = 4;
-/// Keys that a transaction changes.
 const KEYS: usize = 3;
 /// Servers of a cluster, among which web servers find that of each key.
 const SERVERS: usize = 8;
@@ -100,7 +99,6 @@ impl Counter {
     }
 }
 
-/// What was sent how.
 struct Found {
     how: String,
     transactions_s: f64,

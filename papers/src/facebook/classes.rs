@@ -57,7 +57,6 @@ struct Class {
     newest: u32,
     oldest: u32,
     pages: usize,
-    /// Pages with room.
     open: Vec<u32>,
     evicted: usize,
 }

@@ -181,7 +181,6 @@ impl Cache {
 struct Rows {
     stop: AtomicBool,
     versions: Vec<AtomicU64>,
-    /// Versions whose deletes were answered.
     deleted: Vec<AtomicU64>,
     /// The last outdated version that was read of each.
     outdated: Vec<AtomicU64>,

@@ -60,7 +60,6 @@ impl Database {
         Self::start_with(connections, &[])
     }
 
-    /// The same with these settings.
     pub(super) fn start_with(connections: usize, settings: &[&str]) -> Result<Self, Failure> {
         let scratch = Scratch::new();
         fs::set_permissions(scratch.path(), fs::Permissions::from_mode(0o755)).map_err(failed)?;
@@ -119,7 +118,6 @@ impl Database {
     }
 }
 
-/// A connection to the database.
 pub(super) struct Connection {
     child: Child,
     input: ChildStdin,

@@ -22,7 +22,6 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Clusters of a region.
 const CLUSTERS: [usize; 4] = [1, 2, 4, 8];
 /// What a web request reads beside the user's own row.
 const FRIENDS: usize = 10;
@@ -37,7 +36,6 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 /// The keys of a row: what it says, and two lists that are made of it. Web requests read the last for the user alone.
 const KINDS: [&str; 3] = ["row", "friends", "settings"];
 
-/// Whose rows are changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Changes {
     /// That of the user whose web request it is, which has just read it.
@@ -46,12 +44,10 @@ enum Changes {
     AnyRow,
 }
 
-/// What a run came to.
 struct Found {
     whose: Changes,
     clusters: usize,
     changes: u64,
-    /// As the nodes count them.
     deletes: u64,
     hits: u64,
     /// As the invalidator counts the router's answers.

@@ -31,7 +31,6 @@ const SHORT: usize = 135;
 const LOST: u64 = 1333;
 const DISORDERED: u64 = 1000;
 
-/// What the way has done.
 #[derive(Debug, Default)]
 struct Done {
     lost: AtomicU64,

@@ -50,7 +50,6 @@ impl Node {
         Self::with(context, memory, &[])
     }
 
-    /// One with further options.
     pub(super) fn with(context: &Context, memory: &str, options: &[&str]) -> Result<Self, Failure> {
         let mut command = Command::new(&context.guira);
         command
@@ -84,7 +83,6 @@ impl Node {
         Ok(Gets { asked, found })
     }
 
-    /// How many items it has.
     pub(super) fn items(&self) -> Result<u64, Failure> {
         self.counts(["curr_items"]).map(|[items]| items)
     }
@@ -103,7 +101,6 @@ impl Node {
         Ok(self.process.process().cpu_ns().map_err(failed)? as f64 / 1e9)
     }
 
-    /// Ends it in order.
     pub(super) fn end(self) -> Result<(), Failure> {
         self.process.signal(Signal::TERM);
         self.wait()
@@ -171,7 +168,6 @@ impl Router {
     }
 }
 
-/// What a get came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Got {
     Hit,

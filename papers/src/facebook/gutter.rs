@@ -61,12 +61,10 @@ impl Counts {
     }
 }
 
-/// The window of a moment.
 fn window(now: Duration) -> usize {
     (now.as_secs_f64() * COMPRESSION / WINDOW) as usize
 }
 
-/// One window of one run.
 #[derive(Debug, Clone, Copy, Default)]
 struct Window {
     asked: u64,
@@ -76,7 +74,6 @@ struct Window {
     gutter: Gets,
 }
 
-/// One run.
 struct Found {
     windows: Vec<Window>,
     /// The window in which the server hangs.

@@ -36,7 +36,6 @@ const CHANGES: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis
 /// The peak is that of the windows of this length.
 const WINDOW: Duration = Duration::from_millis(100);
 
-/// How clients fill the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
     /// get, and set.
@@ -103,7 +102,6 @@ impl Cache {
     }
 }
 
-/// What all clients share.
 #[derive(Default)]
 struct Herd {
     stop: AtomicBool,
@@ -181,7 +179,6 @@ fn writer(herd: &Herd, mut cache: Cache, mut database: Connection) -> Result<(),
     Ok(())
 }
 
-/// What one way came to.
 struct Figures {
     /// Queries a second: on average, and in the fullest window.
     mean: f64,

@@ -17,7 +17,6 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 
 /// Servers of a cluster; the paper has hundreds.
 const SERVERS: [usize; 4] = [50, 100, 200, 400];
-/// Of those the answers speak.
 const ANSWERED: usize = 2;
 /// A page's items depend on each other in so many steps: those of a step are fetched at once. The paper does not tell.
 const STEPS: u32 = 4;

@@ -47,7 +47,6 @@ enum Keys {
     Absent,
 }
 
-/// What servers are asked for.
 #[derive(Debug, Clone, Copy)]
 struct Cell {
     wire: Wire,
@@ -68,7 +67,6 @@ const CELLS: [Cell; 6] = [
     cell(Wire::Udp, Keys::Absent, SEVERAL),
 ];
 
-/// The cells by their places.
 const TCP_ONE: usize = 0;
 const TCP_HITS: usize = 1;
 const TCP_MISSES: usize = 2;

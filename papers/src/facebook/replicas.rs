@@ -20,7 +20,6 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 const SERVERS: usize = 2;
 const MEMORY: &str = "64MiB";
 const KEYS: u64 = 10_000;
-/// Keys of a request.
 const ASKED: usize = 100;
 /// Clients, each with an address of its own.
 const CLIENTS: u64 = 256;
@@ -30,7 +29,6 @@ const CLIENTS: u64 = 256;
 enum Way {
     /// One server for everything, to compare with.
     One,
-    /// A key has one server.
     Split,
     /// Every server has all keys; a client asks one of them, which its address chooses.
     Replicas,
@@ -56,7 +54,6 @@ impl Way {
     }
 }
 
-/// What one way came to.
 #[derive(Debug, Clone, Copy, Default)]
 struct Found {
     /// Requests, and keys, that each server was sent for each request of a client.

@@ -30,7 +30,6 @@ const ROUND: Duration = Duration::from_millis(10);
 const READS: usize = 20;
 const STORES: u64 = 930;
 
-/// What a run came to.
 #[derive(Debug, Clone, Copy)]
 struct Found {
     /// The family's share of the items.

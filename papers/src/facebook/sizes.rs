@@ -61,7 +61,6 @@ const MIXES: [(&str, [f64; 4]); 3] = [
     ("wildcard alone", [1.0, 0.0, 0.0, 0.0]),
 ];
 
-/// What was drawn.
 struct Drawn {
     sorted: Vec<f64>,
     mean: f64,

@@ -27,7 +27,6 @@ const AT_ONCE: usize = 100;
 /// What part of the hit rate before is as good as that: the paper's.
 const AS_GOOD: f64 = 0.9;
 
-/// How a node is upgraded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
     Anew,
@@ -41,7 +40,6 @@ const WAYS: [(Way, &str); 3] = [
     (Way::Takeover, "by takeover"),
 ];
 
-/// What an upgrade came to.
 #[derive(Debug, Clone, Copy)]
 struct Found {
     /// Hits before, and in the first window after.

@@ -48,9 +48,7 @@ enum Event {
     /// A server has answered a key of this page: the answer comes to the switch.
     AtSwitch(usize, u32),
     Answered(usize),
-    /// A key's time is over.
     Late(usize, u32),
-    /// The database has answered instead.
     Fetched(usize),
     Finished(usize),
 }
@@ -81,7 +79,6 @@ struct Page {
     missing: u32,
 }
 
-/// What came of one run.
 #[derive(Clone, Copy, Debug, Default)]
 struct Found {
     /// How long a page waited for a worker, and how long that had it, in milliseconds.

@@ -28,7 +28,6 @@ const POLICIES: [Replacement; 7] = [
 ];
 const LRU: usize = 0;
 const ITEMS: usize = 1;
-/// The engine's own.
 const USUAL: usize = 3;
 
 /// Percent of hits on one trace.

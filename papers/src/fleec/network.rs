@@ -38,7 +38,6 @@ fn kind(context: &Context, server: usize) -> Kind {
 pub(super) struct Ask {
     pub(super) keys: u64,
     pub(super) value: usize,
-    /// Zipf's exponent.
     pub(super) alpha: f64,
     /// Requests in flight on each connection.
     pub(super) pipeline: usize,

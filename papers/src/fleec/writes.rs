@@ -103,7 +103,6 @@ fn stored_at(line: &str) -> Option<u64> {
     u64::from_str_radix(rest.split(',').next()?, 16).ok()
 }
 
-/// Shared writes of an operation.
 fn measure(turns: Turns) -> Result<f64, Failure> {
     let program = std::env::current_exe().map_err(failed)?;
     let mut child = Command::new("valgrind")

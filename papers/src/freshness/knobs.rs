@@ -5,7 +5,6 @@ use guira_client::lookaside::StaleValues;
 use guira_regions::Region;
 use std::time::Duration;
 
-/// Something that can be set.
 pub(super) struct Knob {
     pub(super) about: &'static str,
     pub(super) settings: Vec<Setting>,

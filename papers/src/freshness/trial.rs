@@ -31,16 +31,13 @@ pub(super) const HEAD: [&str; 7] = [
     "packets of deletes",
 ];
 
-/// Who deletes what was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Writers {
-    /// The invalidator alone.
     Leave,
     /// The writer, and then the invalidator.
     Delete,
 }
 
-/// How readers fill the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Readers {
     /// By leases, with the look-aside client.
@@ -53,10 +50,8 @@ pub(super) enum Readers {
 #[derive(Clone, Debug)]
 pub(super) struct Setting {
     pub(super) name: String,
-    /// Arguments of nodes.
     pub(super) node: Vec<&'static str>,
     pub(super) nodes: usize,
-    /// Arguments of the router.
     pub(super) router: Vec<&'static str>,
     /// Its route; the pools `n0`, `n1` … have a node each.
     pub(super) route: &'static str,
@@ -74,7 +69,6 @@ pub(super) struct Setting {
     pub(super) between_ms: u64,
     /// How long a query of the database takes, in milliseconds.
     pub(super) query_ms: u64,
-    /// What happens meanwhile.
     pub(super) event: fn(&Region, Duration),
 }
 
@@ -100,7 +94,6 @@ impl Setting {
     }
 }
 
-/// What a setting came to.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     reads: AtomicU64,
@@ -166,7 +159,6 @@ fn cluster(context: &Context, setting: &Setting, scratch: &Scratch, name: &str) 
     Cluster::with_configuration(&context.guira, scratch.file(name), nodes, &text, &logged, &setting.router)
 }
 
-/// Measures a setting.
 pub(super) fn run(context: &Context, database: &Arc<MariaDb>, setting: &Setting) -> Found {
     let length = context.scale.pick(LENGTH, QUICK);
     database.execute("UPDATE shop.rows SET version = 0");

@@ -56,7 +56,6 @@ struct Timeline {
     marks: Vec<usize>,
 }
 
-/// Requests that take time.
 struct Timed<'a> {
     ids: &'a [Id],
     /// Requests before time begins.
@@ -281,7 +280,6 @@ const FAVOURS: [Favour; 3] = [
     Favour { source: LOOP, chart: "klru-loop", size: 95.0 },
 ];
 
-/// Points of a chart.
 const POINTS: f64 = 60.0;
 
 fn favour(summary: &[String], is_faster: bool) -> Answer {

@@ -21,7 +21,6 @@ pub(super) const VALUE: usize = 80;
 const LARGEST: usize = 4096;
 /// Requests between two quiescent points, as a worker has them.
 const BATCH: usize = 64;
-/// As a worker does it.
 const MAINTENANCE: Maintenance = Maintenance { every: 1, steps: 32 };
 /// What has to be known of the sizes of full caches here. A page is taken if there is memory for it, and what is noted of its chunks
 /// is charged after that: if there is none left for the metadata, the page is drained again, and so on for ever.

@@ -84,7 +84,6 @@ struct Stored {
     waits: f64,
 }
 
-/// Keys of each thread.
 const KEYS: usize = 4096;
 
 #[derive(Debug, Clone, Copy, Default)]

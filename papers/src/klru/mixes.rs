@@ -28,11 +28,9 @@ pub(super) struct Mix {
     pub(super) shares: &'static str,
 }
 
-/// Nearly all reads.
 pub(super) const READS: Mix = Mix { name: "034", shares: "94/6" };
 pub(super) const MORE_READS: Mix = Mix { name: "026", shares: "71/29" };
 pub(super) const MIXED: Mix = Mix { name: "041", shares: "50/50" };
-/// Nearly all writes.
 pub(super) const WRITES: Mix = Mix { name: "032", shares: "2/98" };
 
 impl Mix {

@@ -45,7 +45,6 @@ struct Item {
     _rest: [u32; 27],
 }
 
-/// Chunks in a page.
 const PAGE: u64 = 2304;
 const NEVER: u32 = u32::MAX;
 

@@ -29,7 +29,6 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 const MIXES: [Mix; 3] = [READS, MIXED, WRITES];
 const READING: usize = 0;
 const WRITING: usize = 2;
-/// As in the paper.
 const CONNECTIONS: usize = 70;
 /// memcached's own policies, with what they take on its command line.
 const PEERS: [(&str, &[&str]); 2] =

@@ -16,7 +16,6 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// YCSB's exponent.
 const THETA: f64 = 0.99;
 
 /// One request in this many of the small cache is a set.
@@ -55,7 +54,6 @@ impl Rates {
     }
 }
 
-/// How large an experiment is.
 #[derive(Debug, Clone, Copy)]
 struct Size {
     memory: usize,

@@ -24,23 +24,19 @@ pub(super) struct Plan {
     pub(super) slots: u32,
     /// Numbers of threads, one after another on the same table.
     pub(super) threads: Vec<usize>,
-    /// Lookups of all threads together.
     pub(super) lookups: u32,
     /// As [`LOAD`].
     pub(super) load: (u32, u32),
     pub(super) seed: u64,
 }
 
-/// Million operations a second.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rates {
-    /// Lookups that find their key.
     pub(super) lookups: f64,
     /// Nine of those, then an insert.
     pub(super) mixed: f64,
 }
 
-/// The same over all runs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Point {
     pub(super) threads: usize,
@@ -136,7 +132,6 @@ where
     Ok(operations as f64 / seconds / 1e6)
 }
 
-/// The keys that are there.
 #[derive(Debug, Clone, Copy)]
 struct Keys {
     seed: u64,

@@ -25,7 +25,6 @@ const BARS: &[(&str, Measure)] = &[
     ("the same, 32 lookups at once", measure::<Ours<32>>),
 ];
 
-/// The bars by their places.
 const CHAINING: usize = 0;
 const HUGE: usize = 1;
 const INTEGERS: usize = 2;

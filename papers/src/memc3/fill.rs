@@ -19,7 +19,6 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Slots of the paper's table.
 const PAPER_SLOTS: u32 = 1 << 27;
 
 /// Bins of the load factor for which displacements are reported.
@@ -34,7 +33,6 @@ struct Filled {
     keys: u32,
     slots: u64,
     bytes: f64,
-    /// Million inserts a second.
     rate: f64,
     /// Displacements for an insert, in each part of the load factor that was filled whole.
     displaced: Vec<f64>,
@@ -104,7 +102,6 @@ const INDEXES: [(&str, Fill); 5] = [
     ("Guira's index", ours),
 ];
 
-/// Where Guira's is.
 const OURS: usize = 4;
 
 /// The paper's loads in percent, by paths (Tab 2).

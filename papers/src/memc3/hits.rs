@@ -13,13 +13,11 @@ use crate::experiment::{Context, Failure};
 use crate::figure::Figure;
 use crate::outcome::{Answer, Outcome, Table, verdict};
 
-/// YCSB's exponent.
 const THETA: f64 = 0.99;
 
 /// Keys of the paper's working set: 1 GB of its default cache is a tenth of it.
 const KEYS: u64 = 96_000_000;
 
-/// The paper's queries.
 const QUERIES: u64 = 100_000_000;
 
 /// One query in this many is a set.

@@ -83,7 +83,6 @@ fn name(server: usize) -> &'static str {
     CONFIGS.get(server).map_or("memcached", |config| config.name)
 }
 
-/// Sets more keys than fit.
 fn fill(server: &Server, keys: u64, seed: u64) -> Result<(), LoadError> {
     let load = Load {
         target: Target::text(server.addr()),
@@ -113,7 +112,6 @@ fn spec(server: usize, memory: u64, context: &Context) -> Spec {
     servers::spec(kind(server, context), memory)
 }
 
-/// What a filled server holds.
 fn held(server: &Server, memory: u64) -> Result<Held, LoadError> {
     let resident = server.process().resident_bytes().map_err(|error| LoadError::Server {
         name: server.name().to_owned(),

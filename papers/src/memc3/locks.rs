@@ -31,7 +31,6 @@ pub(crate) struct Rates {
     pub(crate) misses: Vec<Figure>,
 }
 
-/// Measures all tables in turns.
 pub(crate) fn measure(context: &Context) -> Result<Vec<Rates>, Failure> {
     let mut runs: Vec<Vec<Vec<[f64; 2]>>> = vec![Vec::new(); TABLES.len()];
     for run in 0..context.runs {

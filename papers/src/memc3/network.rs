@@ -24,10 +24,8 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// YCSB's exponent.
 const THETA: f64 = 0.99;
 
-/// Keys of a multiget.
 const MULTIGET: u32 = 100;
 
 /// One value in this many has its contents compared; every length is.

@@ -29,7 +29,6 @@ const BARS: &[(&str, Measure)] = &[
     ("Guira's, 32 lookups at once", measure::<Ours<32>>),
 ];
 
-/// The bars by their places.
 const CHAINING: usize = 0;
 const INTEGERS: usize = 2;
 const BUCKET_LOCKS: usize = 3;

@@ -39,7 +39,6 @@ pub(super) fn label((engine, access): (&str, Option<&str>)) -> String {
     access.map_or(engine.to_owned(), |access| format!("{engine} {access}"))
 }
 
-/// Requests looked up together.
 const BATCH: usize = 32;
 const MAINTENANCE: Maintenance = Maintenance { every: 8, steps: 32 };
 /// The longest value of all data.

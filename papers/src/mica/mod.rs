@@ -16,7 +16,6 @@ use guira_workload::rng::{Rng, mix64};
 
 use crate::experiment::{Failure, failed};
 
-/// Lengths of keys and values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Data {
     pub(crate) name: &'static str,
@@ -24,23 +23,19 @@ pub(crate) struct Data {
     pub(crate) value: usize,
 }
 
-/// The paper's three.
 pub(crate) const TINY: Data = Data { name: "tiny", key: 8, value: 8 };
 pub(crate) const SMALL: Data = Data { name: "small", key: 16, value: 64 };
 pub(crate) const LARGE: Data = Data { name: "large", key: 128, value: 1024 };
 
-/// The longest of their keys.
 const KEY_MAX: usize = 128;
 
 impl Data {
-    /// The key with this number.
     pub(crate) fn key(self, id: u32, out: &mut [u8; KEY_MAX]) -> &[u8] {
         out[..8].copy_from_slice(&mix64(u64::from(id) + 1).to_le_bytes());
         &out[..self.key]
     }
 }
 
-/// Zipf's exponent in the paper.
 pub(crate) const SKEWED: f64 = 0.99;
 
 #[derive(Debug, Clone, Copy)]
@@ -49,7 +44,6 @@ pub(crate) struct Ask {
     pub(crate) keys: u32,
     /// Zipf's exponent; 0 for none.
     pub(crate) alpha: f64,
-    /// The share of gets.
     pub(crate) gets: f64,
 }
 

@@ -49,7 +49,6 @@ fn hottest(partitions: usize, seed: u64) -> f64 {
     most * partitions as f64 / total
 }
 
-/// Items a bucket.
 const SLOTS: u32 = 15;
 
 /// Fills buckets at random until the spare ones, a tenth of them, are used up. Tells the share of items in main buckets and how full all
@@ -76,7 +75,6 @@ fn bulk_chaining(buckets: usize, seed: u64) -> (f64, f64, f64) {
     (main as f64 / count as f64, count as f64 / slots, looks as f64 / count as f64)
 }
 
-/// Takes datagrams and forgets them.
 #[derive(Debug)]
 struct Nowhere(Vec<u8>);
 

@@ -22,7 +22,6 @@ const FAR: f64 = 2.0;
 const ATTEMPTS: u32 = 60;
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// What was seen so far.
 #[derive(Debug, Clone, Copy)]
 struct Seen {
     shortest_ns: f64,
@@ -76,7 +75,6 @@ fn round_trip_ns() -> Result<f64, Failure> {
     })
 }
 
-/// Whether the way is short.
 fn look() -> Result<bool, Failure> {
     let now = round_trip_ns()?;
     Ok(seen(|seen| {

@@ -70,7 +70,6 @@ impl Server {
         self.process.process().cpu_ns().unwrap_or(0) as f64 / 1e9
     }
 
-    /// Where it listens for connections.
     pub(super) fn tcp(&self) -> SocketAddr {
         self.tcp
     }
@@ -115,7 +114,6 @@ impl Remote {
         Self::run(netns, command).map(Some)
     }
 
-    /// Starts bare echoes there instead.
     pub(super) fn echo(mode: &str) -> Result<Option<Self>, Failure> {
         let Some(netns) = second_host() else { return Ok(None) };
         let [address, _] = netns.servers();

@@ -240,7 +240,6 @@ impl Found {
         self.bypassed.iter().map(summary).collect()
     }
 
-    /// What is found of rates.
     fn rate_answers(&self) -> Vec<Answer> {
         let found = self;
         let tiny = &found.sizes[0].1;

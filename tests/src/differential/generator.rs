@@ -5,7 +5,6 @@
 use super::request::Request;
 use crate::random::Random;
 
-/// What may be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     /// Only what memcached 1.6.18 and 1.6.45 answer alike.
@@ -90,7 +89,6 @@ const BAD_BY_LAW: &[&str] = &[
     "verbosity\r\n",
 ];
 
-/// Makes requests from a seed.
 #[derive(Debug)]
 pub struct Generator {
     random: Random,
@@ -111,7 +109,6 @@ impl Generator {
         })
     }
 
-    /// The next request.
     pub fn request(&mut self) -> Request {
         match self.random.below(100) {
             0..16 => self.storage(),

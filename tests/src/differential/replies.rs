@@ -12,7 +12,6 @@ const TICKS: u64 = 3;
 /// Times left from here on are negative numbers of 32 bits.
 const NEGATIVE: u64 = 1 << 31;
 
-/// A word of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Word {
     Text(String),
@@ -31,7 +30,6 @@ enum Part {
     Data(Vec<u8>),
 }
 
-/// Everything that answers one request.
 #[derive(Clone, Debug)]
 pub struct Reply {
     parts: Vec<Part>,

@@ -28,7 +28,6 @@ impl Uniques {
     }
 }
 
-/// Part of a request.
 #[derive(Clone, Debug)]
 enum Piece {
     Bytes(Vec<u8>),
@@ -50,7 +49,6 @@ impl Request {
         Self { key: key.to_owned(), pieces: Vec::new() }
     }
 
-    /// Adds text.
     #[must_use]
     pub fn text(self, text: &str) -> Self {
         self.bytes(text.as_bytes())

@@ -57,7 +57,6 @@ fn file(path: &str) -> String {
 }
 
 const RULES: &str = "deploy/prometheus/guira.rules.yaml";
-/// The tests of promtool.
 const RULE_TESTS: [&str; 2] =
     ["deploy/prometheus/guira.rules.test.yaml", "deploy/prometheus/guira.rules.week.test.yaml"];
 

@@ -24,7 +24,6 @@ fn connect(checker: &Checker) -> Client {
     Client::connect(&Address::Unix(checker.hints.strip_prefix("unix:").expect("a socket").into()))
 }
 
-/// Lines that have it listen.
 fn listening(scratch: &Scratch) -> String {
     format!("listen = \"unix:{}\"\nadmin = \"127.0.0.1:0\"", scratch.file("hints").display())
 }

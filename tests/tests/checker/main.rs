@@ -205,7 +205,6 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
 struct Checker {
     process: ServerProcess,
     admin: SocketAddr,
-    /// Where hints are sent to.
     hints: String,
 }
 

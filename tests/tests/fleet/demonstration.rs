@@ -59,7 +59,6 @@ impl Small {
         command.output().expect("guira can be run")
     }
 
-    /// The last fault.
     fn fault(&self) -> Value {
         self.status()["faults"][0].clone()
     }
@@ -69,7 +68,6 @@ fn reads(status: &Value) -> u64 {
     status["stats"]["reads"].as_u64().expect("a number")
 }
 
-/// The processes below this one.
 fn descendants(root: u32) -> BTreeSet<u32> {
     let mut found = BTreeSet::from([root]);
     loop {

@@ -15,7 +15,6 @@ const KEYS: usize = 40;
 pub(crate) trait Cache: Send {
     fn value(&mut self, key: &str) -> Option<Vec<u8>>;
     fn set(&mut self, key: &str, value: &str);
-    /// Whether it was acknowledged.
     fn delete(&mut self, key: &str) -> bool;
 }
 
@@ -65,14 +64,12 @@ struct State {
     outdated: Mutex<Vec<String>>,
 }
 
-/// Clients at work.
 #[derive(Debug)]
 pub(crate) struct Model {
     state: Arc<State>,
     clients: Vec<JoinHandle<()>>,
 }
 
-/// What has happened so far.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
     pub(crate) reads: usize,
@@ -81,7 +78,6 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// Since an earlier time.
     pub(crate) fn since(self, before: Seen) -> Seen {
         let Seen { reads, hits, deletes } = before;
         Seen { reads: self.reads - reads, hits: self.hits - hits, deletes: self.deletes - deletes }

@@ -14,17 +14,14 @@ use std::process::Command;
 pub(crate) const HOLD_DOWN_S: u64 = 3;
 /// Seconds for which a registration outlives its member.
 pub(crate) const LEASE_S: u64 = 2;
-/// The pool's name.
 pub(crate) const POOL: &str = "cache";
 
-/// A server and its member.
 pub(crate) struct Node {
     pub(crate) server: Server,
     pub(crate) member: ServerProcess,
 }
 
 impl Node {
-    /// Where routers find it.
     pub(crate) fn name(&self) -> String {
         name(&self.server)
     }
@@ -37,7 +34,6 @@ pub(crate) fn name(server: &Server) -> String {
     }
 }
 
-/// All of it.
 pub(crate) struct Region {
     pub(crate) etcd: Etcd,
     pub(crate) nodes: Vec<Node>,
@@ -100,14 +96,12 @@ impl Region {
         spawn(member)
     }
 
-    /// A router of the pool.
     #[track_caller]
     pub(crate) fn router(&self, options: &[&str]) -> Router {
         let config = format!(r#"{{"route": "PoolRoute|etcd:{POOL}"}}"#);
         self.router_of(&config, options)
     }
 
-    /// A router with this configuration.
     #[track_caller]
     pub(crate) fn router_of(&self, config: &str, options: &[&str]) -> Router {
         self.router_by("--config-str", config, options)
@@ -137,7 +131,6 @@ impl Region {
         line.map(|line| line.split_whitespace().skip(4).collect::<Vec<_>>().join(" ")).unwrap_or_default()
     }
 
-    /// The servers of the slots.
     pub(crate) fn slots(&self) -> Vec<String> {
         let status = self.fleet(&["status", POOL]);
         let rows = status.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
@@ -156,7 +149,6 @@ impl Region {
     }
 }
 
-/// A running router.
 pub(crate) struct Router {
     pub(crate) process: ServerProcess,
     pub(crate) address: Address,
@@ -169,7 +161,6 @@ impl Router {
     }
 }
 
-/// Keys of a test.
 pub(crate) fn keys() -> impl Iterator<Item = String> {
     (0..200).map(|number| format!("key{number}"))
 }

@@ -119,7 +119,6 @@ column = "cached"
     }
 }
 
-/// A cache of each kind.
 struct Caches([Server; 2]);
 
 impl Caches {
@@ -250,7 +249,6 @@ impl Invalidator {
     }
 }
 
-/// The value of a metric.
 #[track_caller]
 fn metric(admin: &mut HttpClient, name: &str) -> u64 {
     known_metric(admin, name).unwrap_or_else(|| panic!("no {name}"))

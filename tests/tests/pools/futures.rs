@@ -18,7 +18,6 @@ impl Wake for Unpark {
     }
 }
 
-/// Waits for a future.
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     let (mut future, mut context) = (pin!(future), Context::from_waker(&waker));

@@ -24,7 +24,6 @@ fn servers(setup: &Setup) -> Vec<Server> {
     all
 }
 
-/// As configurations write it.
 fn name(server: &Server) -> String {
     match server.address() {
         Address::Tcp(address) => address.to_string(),
@@ -32,7 +31,6 @@ fn name(server: &Server) -> String {
     }
 }
 
-/// A client that is patient.
 fn builder(servers: &[Server]) -> Builder {
     let names: Vec<String> = servers.iter().map(name).collect();
     Builder::servers(&names).timeout(PATIENCE)

@@ -35,7 +35,6 @@ impl Drop for Relay {
     }
 }
 
-/// The same port for both.
 fn sockets() -> (TcpListener, UdpSocket) {
     wait_for("a port", || {
         let tcp = TcpListener::bind("127.0.0.1:0").ok()?;

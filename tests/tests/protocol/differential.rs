@@ -6,7 +6,6 @@ use guira_tests::{Server, Setup, differential, skip};
 
 const SEEDS: &[u64] = &[1, 2, 3, 4, 5, 6, 7, 8];
 
-/// Requests for each seed.
 const COUNT: usize = 3000;
 
 fn number<T: std::str::FromStr>(variable: &str) -> Option<T> {

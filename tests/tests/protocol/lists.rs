@@ -173,7 +173,6 @@ fn a_cachedump_lists_the_items_of_a_class() {
     assert!(lines.len() == 1 && lines[0].starts_with("ITEM k [3 b; "), "{lines:?}");
 }
 
-/// How many threads list items.
 fn listers(server: &Server) -> usize {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", server.process_id())).expect("it runs");
     let names = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());

@@ -101,7 +101,6 @@ fn a_file_that_cannot_be_read_again_is_counted_and_changes_nothing() {
     server.connect().exchange("set x 0 0 7\r\nfoo bar\r\n", "STORED\r\n");
 }
 
-/// The message of SASL PLAIN.
 fn plain(user: &str, password: &str) -> Vec<u8> {
     format!("\0{user}\0{password}").into_bytes()
 }

@@ -3,7 +3,6 @@
 use guira_tests::server::wait_for;
 use guira_tests::{Client, Server, Setup, newer_than_peer, upstream_flaw};
 
-/// A client that watches.
 fn watcher(server: &Server, kinds: &str) -> Client {
     let mut client = server.connect();
     client.exchange(format!("watch {kinds}\r\n"), "OK\r\n");

@@ -8,7 +8,6 @@ fn pools(one: &Server, other: &Server) -> String {
     format!(r#""pools": {{"A": {{"servers": ["{}"]}}, "B": {{"servers": ["{}"]}}}}"#, name(one), name(other))
 }
 
-/// The token of a lease-get.
 fn token(client: &mut Client, key: &str) -> String {
     client.send(format!("lease-get {key}\r\n"));
     let line = client.line();

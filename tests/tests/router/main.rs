@@ -99,7 +99,6 @@ impl Router {
         self.process.wait_for("another address", PATIENCE, nth).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Where it listens.
     fn tcp(&self) -> SocketAddr {
         match self.address {
             Address::Tcp(address) => address,

@@ -417,7 +417,6 @@ fn a_saved_configuration_has_mcrouters_layout_and_an_age() {
     drop(Router::start_as("mcrouter", &[&options[..], &["--max-dumped-config-age=7200"]].concat()));
 }
 
-/// An hour.
 fn make_old(path: &Path) {
     let then = SystemTime::UNIX_EPOCH + Duration::from_secs(wall_clock() - 3600);
     File::options().write(true).open(path).unwrap().set_modified(then).unwrap();

@@ -36,7 +36,6 @@ fn wait_for_ordinals(client: &mut Client, expected: &str) {
     wait_for(expected, || (ordinals(client) == expected).then_some(()));
 }
 
-/// Where a hundred keys go.
 fn routes(client: &mut Client) -> Vec<String> {
     let route = |number: u32| {
         let value = client.value(&format!("__mcrouter__.route(get,key{number})"));

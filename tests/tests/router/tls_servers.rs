@@ -28,7 +28,6 @@ fn router(address: &str, pool: &str, options: &[String]) -> Router {
 
 const TLS: &str = r#", "security_mech": "ssl""#;
 
-/// What comes of a get.
 fn ask(router: &Router) -> String {
     let mut client = router.connect();
     client.send("get key\r\n");

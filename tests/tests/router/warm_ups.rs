@@ -10,7 +10,6 @@ use guira_tests::server::{wait_for, wait_for_log};
 use guira_tests::{Client, Server, Setup};
 use std::fs;
 
-/// Longer than a test takes.
 const NATIVE: &str = r#""enable_metaget": true, "hold_off": "native", "hold_off_s": 60"#;
 /// Long enough, and it is waited for.
 const SENTINEL: &str = r#""enable_metaget": true, "hold_off": "sentinel", "hold_off_s": 4"#;
@@ -121,7 +120,6 @@ fn a_copy_lives_as_long_as_its_item() {
     }
 }
 
-/// The token of a lease-get.
 #[track_caller]
 fn token(client: &mut Client, key: &str) -> String {
     let line = client.ask(format!("lease-get {key}\r\n"));

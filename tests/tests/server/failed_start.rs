@@ -76,7 +76,6 @@ struct Obstacle {
     _holder: Box<dyn Any>,
 }
 
-/// One of each kind.
 fn obstacles(kept: &Kept) -> Vec<Obstacle> {
     let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
     let udp = UdpSocket::bind("127.0.0.1:0").unwrap();

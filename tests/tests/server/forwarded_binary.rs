@@ -37,7 +37,6 @@ fn start(access: &str) -> Server {
 enum Expected {
     /// Opcode, opaque, status, and the value if that is known.
     One(u8, u32, u16, Option<Vec<u8>>),
-    /// The pairs of a stat.
     Stats(u32),
 }
 
@@ -68,7 +67,6 @@ impl Pipeline {
         vec![b'a' + random.below(26) as u8; length]
     }
 
-    /// Adds a random request.
     fn add(&mut self, random: &mut Random, table: &mut HashMap<u32, Vec<u8>>) {
         let key = random.below(40) as u32;
         let name = format!("key{key}");

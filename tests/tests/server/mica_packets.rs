@@ -23,7 +23,6 @@ fn start(netns: &Netns, more: &[&str]) -> ServerProcess {
     spawn(command)
 }
 
-/// Stores and reads from here.
 fn talk(path: impl ClientPath) {
     let mut client = Client::new(path, ClientOptions::default()).unwrap();
     assert_eq!(client.directory().cores, 2);

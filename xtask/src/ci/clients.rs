@@ -98,7 +98,6 @@ fn exporter(root: &Path) -> Result<Vec<Command>, String> {
     Ok(vec![comparison])
 }
 
-/// collectd's input for memcached.
 fn collectd(root: &Path) -> Result<Vec<Command>, String> {
     const COLLECTD: &str = "/usr/sbin/collectd";
     if !Path::new(COLLECTD).exists() {

@@ -21,13 +21,11 @@ use std::time::{Duration, Instant};
 use crate::tidy;
 use pool::Job;
 
-/// What a step does.
 pub(crate) enum Work {
     /// Runs these programs in order, as long as they succeed.
     Commands(Vec<Command>),
     /// Runs these jobs beside each other, and beside those of other steps.
     Jobs(Vec<Job>),
-    /// Does this in this process.
     Call(Box<dyn FnOnce() -> Result<(), String> + Send>),
     /// Checks the rules of the house in this process.
     Tidy,
@@ -35,7 +33,6 @@ pub(crate) enum Work {
     Skip(String),
 }
 
-/// One step.
 #[derive(Debug)]
 pub(crate) struct Step {
     /// Its name, for the command line and the summary.
@@ -44,7 +41,6 @@ pub(crate) struct Step {
     pub(crate) work: fn(&Path) -> Work,
 }
 
-/// The steps of a command.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     /// Run one after the other: each needs all processors, or provides what the later ones need.
@@ -71,7 +67,6 @@ impl Plan {
     }
 }
 
-/// How a step ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Outcome {
     Passed,

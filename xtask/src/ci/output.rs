@@ -6,7 +6,6 @@ use std::process::{Command, ExitStatus};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
-/// Lines that are kept.
 const KEPT: usize = 80;
 
 /// How long a process that the program left behind may hold its output open.

@@ -56,9 +56,7 @@ pub(crate) struct Job {
     commands: Vec<Command>,
 }
 
-/// How a job ended.
 struct Ended {
-    /// The name of the step.
     step: &'static str,
     name: String,
     begin: Instant,

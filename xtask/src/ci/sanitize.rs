@@ -18,7 +18,6 @@ const UNSAFE: &[(&str, &str)] = &[
 
 const MACHINE: &str = "x86_64-unknown-linux-gnu";
 
-/// Both sanitizers.
 pub(crate) fn steps() -> Vec<Step> {
     vec![Step { name: "address", work: address }, Step { name: "thread", work: thread }]
 }

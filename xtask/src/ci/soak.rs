@@ -14,7 +14,6 @@ const SEED: &str = "--seed";
 /// Every engine, which all do everything. The first is what runs unless another is named; it does more of it.
 const ENGINES: [&str; 7] = ["memc3", "classic", "fleec", "memclock", "mica", "mica:erew", "mica-store"];
 
-/// All steps.
 pub(crate) fn steps() -> Vec<Step> {
     vec![
         Step { name: "build", work: |_| Work::Commands(vec![programs()]) },

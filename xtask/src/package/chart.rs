@@ -53,7 +53,6 @@ fn manifest(root: &Path) -> Result<String, String> {
     fs::read_to_string(root.join(MANIFEST)).map_err(|error| format!("{MANIFEST}: {error}"))
 }
 
-/// How the manifest begins.
 fn head(root: &Path) -> Result<String, String> {
     let line = format!("cd {CHART} && find . -type f | LC_ALL=C sort | xargs sha256sum | sha256sum");
     let digest = workspace::output(root, "sh", &["-euc", &line])?;

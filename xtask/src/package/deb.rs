@@ -13,7 +13,6 @@ const REVISION: u32 = 1;
 struct Package {
     /// Its name, which is that of its program.
     name: &'static str,
-    /// Where its control file lies.
     source: &'static str,
     files: &'static [&'static [Row]],
     scripts: &'static [&'static str],

@@ -8,7 +8,6 @@ use crate::workspace;
 
 use super::STATIC_TARGET;
 
-/// What packages are made of.
 #[derive(Debug)]
 pub(super) struct Kit {
     pub(super) root: PathBuf,

@@ -27,7 +27,6 @@ const BEGINNINGS: [&str; 7] =
 /// How deep they are looked for: a crate that contains parts of others keeps theirs beside these.
 const DEEPEST: usize = 4;
 
-/// A crate that is linked.
 #[derive(Clone, Debug, Deserialize)]
 struct Crate {
     name: String,

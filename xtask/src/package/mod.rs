@@ -35,7 +35,6 @@ const PROGRAMS: [&str; 2] = [GUIRA, LAB];
 const GUIRA: &str = "guira";
 const LAB: &str = "guira-lab";
 
-/// Makes one package.
 type Make = fn(&Kit) -> Result<(), String>;
 
 /// The packages as they are released.

@@ -35,7 +35,6 @@ struct File<'s> {
 /// The end of a path: a module, and a name in it, empty for the module itself.
 type End = (String, String);
 
-/// Checks all crates.
 pub(crate) fn check(sources: &[Source]) -> Vec<Finding> {
     check_with(sources, EXCEPTIONS)
 }
@@ -226,7 +225,6 @@ fn joined(module: &str, name: &str) -> String {
     if module.is_empty() { name.to_owned() } else { format!("{module}::{name}") }
 }
 
-/// Offsets at which words begin.
 fn words(code: &str) -> impl Iterator<Item = usize> + '_ {
     let bytes = code.as_bytes();
     (0..bytes.len()).filter(move |at| is_word(bytes[*at]) && (*at == 0 || !is_word(bytes[at - 1])))

@@ -125,7 +125,6 @@ const DOORS: &[Door] = &[
     },
 ];
 
-/// Checks Rust files.
 pub(crate) fn check(sources: &[Source]) -> Vec<Finding> {
     sources.iter().flat_map(|source| DOORS.iter().flat_map(|door| door.check(source))).collect()
 }

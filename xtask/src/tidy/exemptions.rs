@@ -7,7 +7,6 @@ use serde::Deserialize;
 /// Where the exemptions are, from the root.
 pub(crate) const FILE: &str = "xtask/tidy-exemptions.toml";
 
-/// All exemptions.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Exemptions {
@@ -25,7 +24,6 @@ pub(crate) struct Exemptions {
 pub(crate) struct LongFile {
     /// The file, from the root.
     pub(crate) path: String,
-    /// Why.
     pub(crate) reason: String,
 }
 
@@ -35,13 +33,10 @@ pub(crate) struct LongFile {
 pub(crate) struct LongFunction {
     /// Its file, from the root.
     pub(crate) path: String,
-    /// Its name.
     pub(crate) name: String,
-    /// Why.
     pub(crate) reason: String,
 }
 
-/// Reads the exemptions.
 pub(crate) fn read(root: &Path) -> Result<Exemptions, String> {
     let text = std::fs::read_to_string(root.join(FILE)).map_err(|error| format!("{FILE}: {error}"))?;
     parse(&text)

@@ -9,9 +9,7 @@ pub(crate) struct Finding {
     pub(crate) file: String,
     /// The line, from 1.
     pub(crate) line: usize,
-    /// What is wrong.
     pub(crate) what: String,
-    /// What to do.
     pub(crate) remedy: String,
 }
 

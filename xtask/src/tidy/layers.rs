@@ -7,9 +7,7 @@ pub(crate) enum MayUse {
     Only(&'static [&'static str]),
     /// Everything but the crates above the lab.
     AnythingBelowTheLab,
-    /// Everything but the lab.
     Product,
-    /// Everything.
     Anything,
 }
 
@@ -191,7 +189,6 @@ pub(crate) const TABLE: &[(&str, MayUse)] = &[
     ("xtask", Only(&[])),
 ];
 
-/// The row of a crate.
 pub(crate) fn row(name: &str) -> Option<MayUse> {
     TABLE.iter().find(|(known, _)| *known == name).map(|(_, may_use)| *may_use)
 }

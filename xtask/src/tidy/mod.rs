@@ -38,9 +38,7 @@ use crate::{messages, workspace};
 /// A text file of the repository.
 #[derive(Debug)]
 pub(crate) struct Text {
-    /// Its path from the root.
     pub(crate) path: String,
-    /// What is in it.
     pub(crate) content: String,
 }
 
@@ -95,7 +93,6 @@ pub(crate) fn run(root: &Path) -> Result<Vec<Finding>, String> {
     Ok(findings)
 }
 
-/// Prints the findings.
 pub(crate) fn report(findings: &[Finding]) -> ExitCode {
     for finding in findings {
         println!("{finding}");

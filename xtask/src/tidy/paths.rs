@@ -2,7 +2,6 @@
 
 use super::{Finding, Text};
 
-/// Checks the documents.
 pub(crate) fn check(texts: &[Text], files: &[String]) -> Vec<Finding> {
     let documents = texts.iter().filter(|text| text.path.ends_with(".md"));
     documents.flat_map(|document| check_document(document, files)).collect()
@@ -32,7 +31,6 @@ fn check_document(document: &Text, files: &[String]) -> Vec<Finding> {
     findings
 }
 
-/// What stands between backticks.
 fn quoted(line: &str) -> impl Iterator<Item = &str> {
     line.split('`').skip(1).step_by(2)
 }
@@ -46,7 +44,6 @@ fn is_path(text: &str, files: &[String]) -> bool {
         && files.iter().any(|file| file.split_once('/').is_some_and(|(folder, _)| folder == top))
 }
 
-/// The targets of links.
 fn links(line: &str) -> impl Iterator<Item = &str> {
     line.split("](").skip(1).filter_map(|rest| rest.split_once(')').map(|(target, _)| target))
 }

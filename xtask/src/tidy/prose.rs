@@ -14,7 +14,6 @@ const HISTORY: &[&str] = &["docs/results/bench/", "docs/develop/decisions/", "CH
 /// Names of other projects and words of protocols.
 const FOREIGN: &[&str] = &["GmR1"];
 
-/// Checks the documents.
 pub(crate) fn check(texts: &[Text], sources: &[Source]) -> Vec<Finding> {
     let mut names = words(sources);
     let python = texts.iter().filter(|text| [".py", ".pyi"].iter().any(|end| text.path.ends_with(end)));
@@ -23,7 +22,6 @@ pub(crate) fn check(texts: &[Text], sources: &[Source]) -> Vec<Finding> {
     documents.flat_map(|document| check_document(document, &names)).collect()
 }
 
-/// All words of the code.
 fn words(sources: &[Source]) -> HashSet<&str> {
     sources.iter().flat_map(|source| source.code.split(|byte: char| !is_name(byte))).collect()
 }

@@ -4,17 +4,14 @@
 /// A Rust file, read for the checks.
 #[derive(Debug)]
 pub(crate) struct Source {
-    /// Its path from the root.
     pub(crate) path: String,
     /// The text with comments and the insides of literals blanked, byte for byte as long as the original.
     pub(crate) code: String,
     lines: Vec<usize>,
 }
 
-/// A function with a body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Function {
-    /// Its name.
     pub(crate) name: String,
     /// The line of `fn`, from 1.
     pub(crate) line: usize,
@@ -23,14 +20,12 @@ pub(crate) struct Function {
 }
 
 impl Source {
-    /// Reads the file.
     pub(crate) fn new(path: &str, content: &str) -> Self {
         let ends = content.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
         let lines = std::iter::once(0).chain(ends).collect();
         Self { path: path.to_owned(), code: blank(content), lines }
     }
 
-    /// Number of lines.
     pub(crate) fn line_count(&self) -> usize {
         self.line_at(self.code.trim_end_matches('\n').len())
     }

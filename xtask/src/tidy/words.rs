@@ -6,10 +6,8 @@ use super::{Finding, Text};
 /// Folders of one machine. Written in halves, so that this file does not name them itself.
 const MACHINE_PATHS: &[&str] = &[concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/ho", "me/")];
 
-/// Notes to be done later.
 const NOTES: &[&str] = &[concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
 
-/// Files in which others write.
 const GENERATED: &[&str] = &["Cargo.lock", "LICENSE"];
 
 /// Checks every text file for machine paths and notes.

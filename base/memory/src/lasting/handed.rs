@@ -22,9 +22,7 @@ pub struct HandedRegion {
 /// What an orderly close would have written beside the Region.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HandedState {
-    /// The engine's state.
     pub state: Vec<u8>,
-    /// The server's notes.
     pub notes: Vec<u8>,
     /// Length of the Region, in bytes.
     pub bytes: usize,
@@ -55,7 +53,6 @@ impl HandedRegion {
         &self.file
     }
 
-    /// The file.
     pub fn file(&self) -> &File {
         &self.file
     }

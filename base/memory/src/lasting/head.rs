@@ -12,7 +12,6 @@ pub enum Loss {
     NotClosed,
     /// The file has another layout or version.
     Version,
-    /// The head is damaged.
     Damaged,
 }
 

@@ -97,7 +97,6 @@ impl Damage {
         self.blocks.is_empty()
     }
 
-    /// The number of damaged blocks.
     pub fn count(&self) -> u64 {
         self.blocks.len() as u64
     }

@@ -62,7 +62,6 @@ impl Geometry {
     }
 }
 
-/// All classes of a cache.
 #[derive(Clone, Debug)]
 pub struct ClassTable {
     /// Bytes at the start of each chunk that precede the item.

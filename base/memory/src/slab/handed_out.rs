@@ -8,7 +8,6 @@ use crate::region::Offset;
 #[derive(Debug)]
 pub struct HandedOut<'a> {
     classes: &'a ClassTable,
-    /// The start of the pages.
     start: Offset,
     /// For each page its class, and the index of its first bit.
     pages: Vec<(Option<ClassId>, usize)>,
@@ -58,7 +57,6 @@ impl<'a> HandedOut<'a> {
         is_new.then_some(class)
     }
 
-    /// Withdraws a claim.
     pub fn disclaim(&mut self, at: Offset) {
         if let Some((word, mask, _)) = self.find(at) {
             self.bits[word] |= mask;

@@ -45,7 +45,6 @@ pub struct LockFreeSlab {
     shares: Vec<Share>,
 }
 
-/// The pages of a class.
 #[derive(Debug, Default)]
 struct Share {
     /// Pages with free chunks. All others with free chunks are held.
@@ -250,7 +249,6 @@ impl LockFreeSlab {
         }
     }
 
-    /// Frees a chunk.
     pub fn give(&self, at: Offset) {
         let Some(page) = self.page_at(at) else {
             return;
@@ -341,7 +339,6 @@ impl LockFreeSlab {
             .sum()
     }
 
-    /// Pushes a held page back.
     pub fn put_back(&self, held: HeldPage) {
         self.share(held.class).partial.push(self.links(), held.page);
     }

@@ -49,9 +49,7 @@ pub struct SlabMemory {
 struct ClassState {
     /// The serving pages, in the order in which the CLOCK hand visits them.
     pages: Vec<PageId>,
-    /// Serving pages with free chunks.
     partial: Vec<PageId>,
-    /// Free chunks in serving pages.
     free: u64,
 }
 
@@ -102,14 +100,10 @@ pub enum Given {
     LastOf(PageId),
 }
 
-/// The memory of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClassUse {
-    /// Serving pages.
     pub pages: u64,
-    /// Chunks in serving pages.
     pub chunks: u64,
-    /// Free chunks in serving pages.
     pub free: u64,
 }
 
@@ -433,7 +427,6 @@ impl SlabMemory {
     }
 }
 
-/// A locked class.
 #[derive(Debug)]
 pub struct ClassGuard<'a> {
     memory: &'a SlabMemory,

@@ -13,7 +13,6 @@ pub struct PageId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageState {
     Free,
-    /// Its chunks can be allocated.
     Serving(ClassId),
     /// Its chunks are only freed.
     Draining(ClassId),

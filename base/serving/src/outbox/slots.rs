@@ -11,7 +11,6 @@ pub struct SlotId(u64);
 /// The slots of an outbox that were not sent yet, by number: a ring, since they are sent in the order in which they were made.
 #[derive(Debug)]
 pub(super) struct Slots<P> {
-    /// The number of the first.
     first: u64,
     ring: VecDeque<Option<LateReply<P>>>,
     /// The bytes of all replies that have come for them.
@@ -91,7 +90,6 @@ impl<P: ValuePin> Slots<P> {
         self.late.len()
     }
 
-    /// The memory that they take.
     pub(super) fn holding(&self) -> usize {
         self.late.capacity() + self.ring.capacity() * size_of::<Option<LateReply<P>>>()
     }

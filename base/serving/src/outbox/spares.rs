@@ -27,7 +27,6 @@ impl<P: ValuePin> Spares<P> {
         taken
     }
 
-    /// All of it was sent.
     pub(crate) fn give_back(&mut self, outbox: Box<Outbox<P>>) {
         let is_small = outbox.buffer.capacity() + outbox.slots.holding() <= 2 * SPARE_BYTES;
         if is_small && outbox.is_empty() && self.0.len() < SPARES_MAX {

@@ -9,14 +9,12 @@ pub use guira_world::net::{
     Shutdown, TcpListener, TcpStream, ToSocketAddrs, UdpSocket, UnixDatagram, UnixListener, UnixStream,
 };
 
-/// Begins to connect.
 pub(crate) fn begin_tcp(address: SocketAddr, _service: u8) -> io::Result<TcpStream> {
     let stream = TcpStream::begin(address);
     stream.set_nonblocking(true)?;
     Ok(stream)
 }
 
-/// Begins to connect.
 pub(crate) fn begin_unix(path: &Path) -> io::Result<UnixStream> {
     let stream = UnixStream::connect(path)?;
     stream.set_nonblocking(true)?;

@@ -33,7 +33,6 @@ pub(crate) fn begin_tcp(address: SocketAddr, service: u8) -> io::Result<TcpStrea
     Ok(socket.into())
 }
 
-/// Begins to connect.
 pub(crate) fn begin_unix(path: &Path) -> io::Result<UnixStream> {
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, FLAGS, None)?;
     begun(connect(&socket, &SocketAddrUnix::new(path)?))?;
@@ -147,7 +146,6 @@ impl Bell {
         Ok(Bell(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
     }
 
-    /// Async-signal-safe.
     pub(crate) fn ring(&self) {
         // It fails only if the counter is full, and then the owner is woken anyway.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());

@@ -34,7 +34,6 @@ impl BurstBuffers {
         self.lengths[index] = length as u16;
     }
 
-    /// The length of a datagram.
     #[inline(always)]
     pub(super) fn length(&self, index: usize) -> usize {
         usize::from(self.lengths[index])

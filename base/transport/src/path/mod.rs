@@ -44,7 +44,6 @@ pub struct Sent {
     pub bytes: usize,
 }
 
-/// Whether a thread may block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Park {
     /// It may: the bell will become readable.

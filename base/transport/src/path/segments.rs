@@ -9,7 +9,6 @@ use crate::datagram::{NO_PEER, Peer, none_if_blocked};
 use rustix::fd::{AsRawFd, BorrowedFd};
 use std::io;
 
-/// Messages received with one call.
 const MESSAGES: usize = 32;
 /// The longest message: many datagrams, or one that is too long.
 const MESSAGE_MAX: usize = 64 << 10;
@@ -25,7 +24,6 @@ struct Control([u8; 24]);
 
 impl Control {
     const EMPTY: Control = Control([0; 24]);
-    /// The offset of the number.
     const NUMBER: usize = size_of::<libc::cmsghdr>();
     /// Bytes of a control message with a number of two bytes.
     const LENGTH: usize = Self::NUMBER + 2;
@@ -50,7 +48,6 @@ impl Control {
     }
 }
 
-/// A received datagram.
 #[derive(Clone, Copy, Debug)]
 struct Segment {
     at: u32,
@@ -112,14 +109,12 @@ impl Intake {
         self.from == self.segments.len()
     }
 
-    /// A datagram of the burst.
     #[inline(always)]
     pub(super) fn get(&self, index: usize) -> &[u8] {
         let segment = self.segment(index);
         &self.bytes[segment.at as usize..][..usize::from(segment.length)]
     }
 
-    /// The index of its sender.
     fn sender(&self, index: usize) -> usize {
         usize::from(self.segment(index).message)
     }
@@ -172,7 +167,6 @@ impl Intake {
         Ok(())
     }
 
-    /// Splits a message into datagrams.
     fn cut(&mut self, message: usize, length: usize, each: usize) {
         let mut at = 0;
         while at < length {
@@ -188,7 +182,6 @@ impl Intake {
     }
 }
 
-/// A datagram to be sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outbound<'p> {
     /// The receiver; `None` for the socket's peer. Equal receivers have equal numbers.

@@ -10,7 +10,6 @@ pub use simulated::{Poll, wait_for};
 #[cfg(not(guira_simulated))]
 pub use system::{Poll, wait_for};
 
-/// Identifies a registered source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token(pub u64);
 

@@ -14,7 +14,6 @@ impl Interest {
     }
 }
 
-/// A set of event sources.
 #[derive(Debug)]
 pub struct Poll(net::Poll, Bell);
 

@@ -48,9 +48,7 @@ pub struct TlsStatus {
     pub common_name: Option<String>,
     /// When the files in use were read, in seconds since 1970.
     pub loaded_at: u64,
-    /// The number of successful reloads.
     pub reloads: u64,
-    /// The number of failed reloads.
     pub failed_reloads: u64,
 }
 
@@ -204,7 +202,6 @@ impl TlsAcceptor {
         self.state().status.clone()
     }
 
-    /// The counters of all connections.
     pub fn counters(&self) -> &TlsCounters {
         &self.shared.counters
     }

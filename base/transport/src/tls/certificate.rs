@@ -25,7 +25,6 @@ const EXPLICIT_0: u8 = 0xa0;
 /// 2.5.4.3
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 
-/// A sequence of elements.
 struct Elements<'a>(&'a [u8]);
 
 impl<'a> Elements<'a> {

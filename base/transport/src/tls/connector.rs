@@ -118,7 +118,6 @@ impl TlsConnector {
         Ok(true)
     }
 
-    /// The counters of all connections.
     pub fn counters(&self) -> &TlsCounters {
         &self.shared.counters
     }

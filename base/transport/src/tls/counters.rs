@@ -3,7 +3,6 @@
 use guira_sync::atomic::{AtomicU64, Ordering};
 use std::fmt;
 
-/// Why a TLS connection failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TlsFailure {
     /// The other end does not speak TLS: its first byte does not begin a handshake.
@@ -71,7 +70,6 @@ impl fmt::Display for TlsFailure {
     }
 }
 
-/// Whether a handshake is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Handshake {
     UnderWay,
@@ -83,7 +81,6 @@ pub(super) enum Handshake {
 #[error("{failure}: {detail}")]
 pub struct TlsFault {
     pub failure: TlsFailure,
-    /// The library's message.
     pub detail: String,
 }
 

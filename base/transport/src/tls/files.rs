@@ -15,7 +15,6 @@ use std::sync::Arc;
 /// Why TLS cannot be used with the given options.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A file cannot be read.
     #[error("cannot read {path}", path = path.display())]
     Unreadable { path: PathBuf, source: io::Error },
     /// A file contains no certificate.
@@ -32,10 +31,8 @@ pub enum TlsError {
     /// A file contains no private key.
     #[error("{path} has no private key", path = path.display())]
     NoKey { path: PathBuf },
-    /// The private key is encrypted.
     #[error("the private key in {path} is encrypted: use a key without a passphrase", path = path.display())]
     EncryptedKey { path: PathBuf },
-    /// The private key is invalid.
     #[error("the private key in {path} cannot be used: {why}", path = path.display())]
     BadKey { path: PathBuf, why: String },
     /// The private key does not match the certificate.
@@ -44,7 +41,6 @@ pub enum TlsError {
     /// The name of a server is neither a DNS name nor an address.
     #[error("'{name}' is neither a DNS name nor an IP address")]
     BadName { name: String },
-    /// The library rejects the configuration.
     #[error("cannot set up TLS: {0}")]
     Library(rustls::Error),
 }
@@ -157,7 +153,6 @@ type Stamp = Option<[i64; 7]>;
 /// The files of the chain, of the key and of the authorities.
 pub(super) type Files<'a> = [Option<&'a Path>; 3];
 
-/// The stamps of all files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Stamps([Stamp; 3]);
 

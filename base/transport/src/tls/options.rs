@@ -17,11 +17,8 @@ pub struct TlsOptions {
     /// Certificates of the authorities for client certificates, PEM.
     pub authorities: Option<PathBuf>,
     pub verify: VerifyMode,
-    /// The oldest accepted version.
     pub min_version: MinVersion,
-    /// Whether sessions can be resumed.
     pub resumption: Resumption,
-    /// The accepted cipher suites.
     pub ciphers: CipherList,
 }
 
@@ -94,7 +91,6 @@ pub enum VerifyMode {
 }
 
 impl VerifyMode {
-    /// The number of memcached's option.
     pub fn number(self) -> u8 {
         match self {
             VerifyMode::None => 0,
@@ -159,15 +155,12 @@ impl fmt::Display for MinVersion {
 pub enum Resumption {
     /// Every handshake is a full one.
     Off,
-    /// Clients receive tickets.
     Tickets,
 }
 
 /// A cipher suite and its names.
 struct Suite {
-    /// The name in the standards.
     name: &'static str,
-    /// OpenSSL's name.
     openssl: &'static str,
     suite: &'static SupportedCipherSuite,
 }

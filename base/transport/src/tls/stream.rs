@@ -40,7 +40,6 @@ const HANDSHAKE_RECORD: u8 = 22;
 /// … and of a server's alert, by which it refuses one.
 const ALERT_RECORD: u8 = 21;
 
-/// A connected socket below TLS.
 #[derive(Debug)]
 pub(super) enum Socket {
     Tcp(TcpStream),
@@ -79,24 +78,19 @@ impl Write for Socket {
 /// The result of a read when no plaintext is left.
 #[derive(Debug)]
 enum Input {
-    /// More may arrive.
     Open,
     /// The other end has sent a close_notify, or is gone.
     Ended,
-    /// The connection has failed.
     Failed(TlsFault),
-    /// The socket has failed.
     Broken(io::ErrorKind),
 }
 
-/// The result of a handshake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFacts {
     /// `TLSv1.2` or `TLSv1.3`.
     pub version: &'static str,
     /// The cipher suite, by its name in the standards.
     pub cipher: &'static str,
-    /// Whether the session was resumed.
     pub resumed: bool,
     /// The common name of the other end's certificate; `None` without a certificate or name.
     pub peer_name: Option<String>,
@@ -425,7 +419,6 @@ impl TlsStream {
         self.input = Input::Ended;
     }
 
-    /// The socket has failed.
     fn break_off(&mut self, kind: io::ErrorKind) {
         if matches!(self.input, Input::Open) {
             self.count_gone();

@@ -30,7 +30,6 @@ fn half(connector: &TlsConnector, name: &TlsName) -> (Stream, UnixStream) {
     (connector.connect(Stream::Unix(ours), name).unwrap(), theirs)
 }
 
-/// Reads all that there is.
 fn read(stream: &mut Stream) -> io::Result<Vec<u8>> {
     let (mut all, mut buffer) = (Vec::new(), vec![0; 64 << 10]);
     loop {

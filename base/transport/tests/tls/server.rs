@@ -13,7 +13,6 @@ use std::sync::Arc;
 
 const OPTIONS: ListenOptions = ListenOptions { backlog: 64, unix_mode: 0o700 };
 
-/// An echo of one client.
 struct Echo {
     stream: Stream,
     unsent: Vec<u8>,

@@ -48,7 +48,6 @@ pub(crate) struct Pair {
     pub(crate) key: String,
 }
 
-/// Issues certificates.
 pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pub(crate) pem: String,
@@ -167,7 +166,6 @@ impl Client {
         self.session.writer().write_all(bytes).unwrap();
     }
 
-    /// Its encrypted output.
     pub(crate) fn outgoing(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         while self.session.wants_write() {
@@ -224,7 +222,6 @@ pub(crate) struct Server {
     pub(crate) received: Vec<u8>,
     pub(crate) ended: bool,
     pub(crate) error: Option<io::Error>,
-    /// The buffer for reads.
     pub(crate) buffer: Vec<u8>,
 }
 

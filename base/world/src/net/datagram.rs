@@ -5,7 +5,6 @@ use super::{address, descriptor};
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 
-/// A socket for datagrams.
 #[derive(Debug)]
 pub struct UdpSocket(TcpListener);
 

@@ -12,11 +12,9 @@ fn key(path: &Path) -> (IpAddr, PathBuf) {
     (wires::host_of(scheduler::current_process()), path.to_owned())
 }
 
-/// A connection.
 #[derive(Debug)]
 pub struct UnixStream(TcpStream);
 
-/// Accepts connections.
 #[derive(Debug)]
 pub struct UnixListener(TcpListener);
 

@@ -20,7 +20,6 @@ pub struct Ready {
     pub failed: bool,
 }
 
-/// A set of event sources.
 #[derive(Debug, Default)]
 pub struct Poll {
     /// Tokens and interests by descriptor. Never contended: no task runs while another one has it.

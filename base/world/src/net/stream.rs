@@ -8,7 +8,6 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What both kinds have.
 #[derive(Debug)]
 struct Handle {
     fd: i32,
@@ -80,12 +79,10 @@ impl Drop for Handle {
     }
 }
 
-/// A connection.
 #[derive(Debug)]
 pub struct TcpStream(Handle);
 
 impl TcpStream {
-    /// Two connected ends.
     pub(super) fn pair() -> (Self, Self) {
         let (one, other) = wires::pair();
         (TcpStream(Handle::new(one)), TcpStream(Handle::new(other)))
@@ -273,7 +270,6 @@ impl Write for TcpStream {
     }
 }
 
-/// Accepts connections.
 #[derive(Debug)]
 pub struct TcpListener(Handle);
 
@@ -334,7 +330,6 @@ impl Bell {
         Bell(Handle::new(wires::bell()))
     }
 
-    /// Wakes its poller.
     pub fn ring(&self) {
         wires::set_bell(self.0.fd, true);
         scheduler::point();

@@ -38,7 +38,6 @@ const FIRST: i32 = 1 << 24;
 const BACKLOG: usize = 128;
 const PORTS: u16 = 32_768;
 
-/// One direction of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Flow {
     /// Bytes that have arrived and were not read.
@@ -75,9 +74,7 @@ pub(super) struct Socket {
     pub(super) local: SocketAddr,
     pub(super) remote: SocketAddr,
     pub(super) kind: Kind,
-    /// What comes in.
     pub(super) flow: Flow,
-    /// Handles that have it.
     handles: u32,
     /// Tasks that wait for a change, and pollers.
     pub(super) waiters: Arc<Waiters>,
@@ -110,7 +107,6 @@ pub fn set_faults(faults: Faults) {
     with(|net| net.faults = faults);
 }
 
-/// The address of a process.
 pub fn set_host(process: Process, host: IpAddr) {
     with(|net| net.hosts.insert(process, host));
 }
@@ -125,7 +121,6 @@ pub fn cut(from: IpAddr, to: IpAddr) {
     with(|net| net.cuts.insert((from, to)));
 }
 
-/// Packets pass again.
 pub fn heal(from: IpAddr, to: IpAddr) {
     with(|net| net.cuts.remove(&(from, to)));
 }
@@ -147,7 +142,6 @@ fn end_process(process: Process) {
 }
 
 impl Flow {
-    /// The next packet arrives.
     fn arrive(&mut self) {
         match self.packets.pop_front() {
             Some(Some(bytes)) => {
@@ -270,7 +264,6 @@ pub(super) fn pair() -> (i32, i32) {
     })
 }
 
-/// Begins to connect.
 pub(super) fn connect(remote: SocketAddr) -> i32 {
     let process = scheduler::current_process();
     let host = host_of(process);
@@ -375,7 +368,6 @@ fn dispatch(fd: i32, peer: i32, (local, remote): (IpAddr, IpAddr), packet: Optio
     });
 }
 
-/// Reads what has arrived.
 pub(super) fn receive(fd: i32, buffer: &mut [u8]) -> io::Result<usize> {
     let (length, peer) = with(|net| {
         let socket = net.sockets.get_mut(&fd).ok_or(io::ErrorKind::NotConnected)?;
@@ -445,7 +437,6 @@ pub fn take_error(source: impl AsFd) -> Option<io::Error> {
     })
 }
 
-/// Another handle of a socket.
 pub(super) fn share(fd: i32) {
     with(|net| net.sockets.get_mut(&fd).map(|socket| socket.handles += 1));
 }

@@ -18,7 +18,6 @@ of `guira memcached` that set the option ([replacing memcached](../guide/replaci
 the column *settings* lists its lines in `stats settings`.
 ";
 
-/// The whole document.
 pub(super) fn markdown() -> String {
     let mut text = HEAD.to_owned();
     let mut section = "";

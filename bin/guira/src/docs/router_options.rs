@@ -24,7 +24,6 @@ without a dash is a *flavor*: a JSON file with options by mcrouter's names of fi
 takes precedence. The file's name is the router's name.
 ";
 
-/// The whole document.
 pub(super) fn markdown() -> String {
     let mut text = HEAD.to_owned();
     let mut section = "";

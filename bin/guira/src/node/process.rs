@@ -50,7 +50,6 @@ pub(crate) fn most_connections() -> u64 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Coredumps {
     Wanted,
-    /// As the system limits them.
     AsTheyAre,
 }
 

@@ -111,7 +111,6 @@ fn serve_until_signal<T>(
     }
 }
 
-/// What ends a server's time.
 enum Until {
     Signal(Option<i32>),
     /// Somebody is ready to take over.

@@ -20,7 +20,6 @@ use super::PATIENCE;
 struct Cells {
     rows: Vec<Vec<char>>,
     at: (usize, usize),
-    /// A sequence that has begun.
     sequence: Option<String>,
     /// All sequences that switch something on or off.
     switches: String,
@@ -76,7 +75,6 @@ impl Cells {
 pub(crate) struct Terminal {
     child: Child,
     keys: File,
-    /// The program's end of it.
     terminal: OwnedFd,
     cells: Arc<Mutex<Cells>>,
 }

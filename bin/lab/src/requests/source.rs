@@ -13,16 +13,13 @@ use crate::show;
 use crate::workload;
 use guira_cli::failure::Failure;
 
-/// A trace or a workload.
 pub(crate) enum Source {
     Trace { path: PathBuf, format: Option<Format>, broken: Broken },
     Workload(Box<Recipe>),
 }
 
-/// The requests that were read.
 pub(crate) struct Read {
     pub(crate) stream: Stream,
-    /// A description of the source.
     pub(crate) about: String,
 }
 

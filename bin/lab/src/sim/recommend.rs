@@ -35,7 +35,6 @@ impl Args {
     }
 }
 
-/// Simulates and prints the recommendation.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let (source, given) = (args.requests.source()?, args.given()?);
     let read = source.read(args.requests.reading(args.requests.sample_or(Sample::Keys(SAMPLE_KEYS))))?;

@@ -116,7 +116,6 @@ impl<S: Session> Client<S> {
         self.executor.look_at_clock();
     }
 
-    /// The stored item.
     pub(crate) fn look(&mut self, key: &str) -> Option<Seen> {
         let now = self.executor.now();
         value_of(self.executor.session(), key.as_bytes(), now).map(|item| Seen::of(item, now))

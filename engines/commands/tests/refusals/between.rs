@@ -14,7 +14,6 @@ use guira_slab::{ChainedEngine, CuckooEngine, SlabOptions};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// The other client's requests.
 const INTRUSIONS: [&str; 7] = [
     "set k 3 0 5\r\nother\r\n",
     "set k 3 900 2\r\n45\r\n",
@@ -85,7 +84,6 @@ impl<S: Session + 'static> Pair<S> {
         Both { outcome, other: replies.take(), calls }
     }
 
-    /// Returns the first failure.
     fn try_calls(&mut self, before: &Before, request: &Request, intrusion: &'static str) -> Option<String> {
         let orders = [When::Before, When::After].map(|when| self.run(before, request, intrusion, when));
         let mut call = 1;

@@ -20,7 +20,6 @@ enum Step {
     /// Stores a value, with these flags of ms.
     Store(Contents, &'static str),
     Ask(&'static str),
-    /// Gets a lease token.
     Lease,
     /// Deletes the item and keeps its value as a stale one.
     KeepStale,
@@ -36,7 +35,6 @@ enum Contents {
     Short,
     Long,
     Number(&'static str),
-    /// A number followed by blanks.
     LongNumber,
 }
 
@@ -63,7 +61,6 @@ use Step::{Ask, HoldOff, KeepStale, Lease, Store, Wait};
 const STALE: Step = Ask("md k I\r\n");
 const STALE_WITH_UNIQUE: Step = Ask("md k I E77\r\n");
 
-/// A prepared item.
 pub(crate) struct Before {
     pub(crate) name: &'static str,
     steps: &'static [Step],
@@ -139,7 +136,6 @@ impl Before {
     }
 }
 
-/// An item that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) value: Vec<u8>,
@@ -162,7 +158,6 @@ impl Seen {
         Seen { value, flags: meta.flags, left, cas: meta.cas, state }
     }
 
-    /// A description for failure messages.
     pub(crate) fn describe(seen: Option<&Self>) -> String {
         let Some(seen) = seen else { return "nothing".to_owned() };
         let Seen { value, flags, left, cas, state } = seen;

@@ -5,7 +5,6 @@ use guira_protocol::Exptime;
 use guira_protocol::mica::{DATAGRAM_HEADER, Operation, Record, RequestWriter};
 
 pub(crate) struct Request {
-    /// A name for failure messages.
     pub(crate) name: String,
     pub(crate) bytes: Vec<u8>,
     pub(crate) value_len: Option<usize>,

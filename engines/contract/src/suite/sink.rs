@@ -99,7 +99,6 @@ pub(super) fn value_with<S: Session>(
 /// What is stored beside key and value.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Told {
-    /// The client's flags.
     pub(super) flags: u32,
     /// When it expires.
     pub(super) expiry: Expiry,

@@ -21,7 +21,6 @@ pub(crate) struct EditNodes<'n, 'r> {
 }
 
 impl EditNodes<'_, '_> {
-    /// The writer's announcements.
     pub(crate) fn hazard(&self) -> &Hazard {
         self.hazard
     }

@@ -121,7 +121,6 @@ pub(crate) fn find<'n, N: Nodes<'n>, V: Visit>(
 /// Where a scan of a bucket's part of the list ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Scanned {
-    /// At this bucket.
     Next(u64),
     /// At the end of the list.
     End,
@@ -192,12 +191,10 @@ pub(crate) struct Spot<'n> {
     has_bucket: bool,
 }
 
-/// What a search looks for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Target {
     /// An item whose key has this hash.
     Item(u64),
-    /// A bucket.
     Bucket(u64),
     /// The first matching item of the bucket that the search begins with.
     First,
@@ -215,17 +212,14 @@ impl Target {
     }
 }
 
-/// A writer's search.
 #[derive(Debug)]
 pub(crate) struct Search<'h> {
     hazard: &'h Hazard,
-    /// Restarts.
     retries: u64,
     /// Compare-and-swaps on the way that failed.
     lost: u64,
 }
 
-/// The position of a search.
 struct Walk<'n> {
     before: &'n AtomicU64,
     seen: Link,
@@ -329,7 +323,6 @@ impl<'h> Search<'h> {
     }
 }
 
-/// A bucket to insert.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewBucket<'n> {
     pub(crate) bucket: u64,

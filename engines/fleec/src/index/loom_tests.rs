@@ -72,7 +72,6 @@ impl<'n> Nodes<'n> for Seen<'n> {
         self.retired.push(at);
     }
 
-    /// The tests look again themselves.
     fn left_behind(&mut self) {}
 }
 

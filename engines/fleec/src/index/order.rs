@@ -9,7 +9,6 @@ use std::cmp::Ordering;
 /// Buckets of an empty table, at the least.
 pub(crate) const BUCKETS_FIRST: u64 = 512;
 
-/// A place in the order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Order(u64);
 

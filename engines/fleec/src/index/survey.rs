@@ -9,7 +9,6 @@ use super::table::Index;
 use guira_memory::{Offset, Region};
 use guira_sync::atomic::{AtomicU64, Ordering};
 
-/// Judges what the survey finds.
 pub(crate) trait Surveyor {
     /// Claims the chunk of a node. `None` if it is no chunk in use, or claimed already.
     fn claim(&mut self, at: Offset) -> Option<()>;
@@ -29,7 +28,6 @@ struct Part<'n> {
     bucket: u64,
     /// The link of the last node that is in the table.
     before: &'n AtomicU64,
-    /// The next node.
     at: Offset,
     /// The node after the last item.
     end: Offset,
@@ -69,7 +67,6 @@ fn prefetch(region: &Region, part: &Part<'_>) {
     }
 }
 
-/// Continues by an item.
 fn step<'n>(
     index: &'n Index,
     region: &Region,

@@ -22,7 +22,6 @@ use std::hint::select_unpredictable;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// How a key is found.
 #[derive(Debug)]
 pub(crate) struct Index {
     region: Arc<Region>,
@@ -37,11 +36,9 @@ pub(crate) struct Index {
     items: Padded<AtomicU64>,
     /// The next bucket that the hand visits, modulo their number.
     hand: Padded<AtomicU64>,
-    /// How many buckets have memory.
     paid: AtomicU64,
     /// The last attempt to add a bucket found no memory. Relaxed.
     wanting: AtomicBool,
-    /// The highest CLOCK value.
     clock_max: AtomicU8,
     gate: Gate,
 }
@@ -54,7 +51,6 @@ pub(crate) struct IndexSpec {
     pub(crate) buckets_max: u64,
     /// The system commits memory in steps of this many bytes.
     pub(crate) commit_step: usize,
-    /// The highest CLOCK value.
     pub(crate) clock_max: u8,
     pub(crate) buckets: Buckets,
 }
@@ -155,7 +151,6 @@ impl Index {
         bucket_of(hash, self.buckets())
     }
 
-    /// The link of a bucket.
     #[inline(always)]
     pub(super) fn head(&self, bucket: u64) -> &AtomicU64 {
         self.region.word(self.place_of(bucket))
@@ -380,7 +375,6 @@ impl Index {
         2 * self.commit_step
     }
 
-    /// Whether growth waits for memory.
     pub(crate) fn is_wanting(&self) -> bool {
         self.wanting.load(Ordering::Relaxed) && self.is_crowded()
     }

@@ -89,7 +89,6 @@ impl ChunkPool {
         self.slab.pages_of(class) > 0
     }
 
-    /// Frees a chunk.
     pub(crate) fn give(&self, at: Offset) {
         self.slab.give(at);
     }

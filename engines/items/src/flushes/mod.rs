@@ -52,7 +52,6 @@ pub struct Flushes<T> {
 /// Flush generations of which items may be left.
 #[derive(Debug)]
 struct Dirty<T> {
-    /// A bit each.
     generations: u8,
     /// When the last of them was flushed, until the crawler starts.
     since: Option<T>,
@@ -72,7 +71,6 @@ pub struct Crawled {
 /// The state of flushes that lasts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedFlushes {
-    /// The flush word.
     pub word: u64,
     /// Generations of which items may be left, a bit each.
     pub dirty: u8,
@@ -94,10 +92,8 @@ impl SavedFlushes {
 
 /// What a flush asks of its engine.
 pub trait Flushable {
-    /// Marks a moment.
     type Mark;
 
-    /// Now.
     fn mark(&self) -> Self::Mark;
 
     /// Removes every item that is not of generation `kept`, or stamps it with that if it is alive.
@@ -123,7 +119,6 @@ impl<T> Flushes<T> {
         self.dirty.lock()
     }
 
-    /// The generation of new items.
     #[inline(always)]
     pub fn generation(&self) -> u32 {
         self.word().generation()
@@ -285,7 +280,6 @@ impl<T> Flushes<T> {
         }
     }
 
-    /// The state that lasts.
     pub fn saved(&self) -> SavedFlushes {
         let dirty = self.dirty();
         SavedFlushes { word: self.word().0, dirty: dirty.generations, prefixes: Some(self.prefixes.saved()) }
@@ -315,7 +309,6 @@ mod tests {
     use guira_sync::words;
     use std::cell::RefCell;
 
-    /// Notes what was swept.
     #[derive(Default)]
     struct Engine(RefCell<Vec<u32>>);
 

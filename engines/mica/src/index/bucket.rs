@@ -121,7 +121,6 @@ impl<'a> Bucket<'a> {
         Open(*self)
     }
 
-    /// The slots with this tag.
     #[inline(always)]
     pub(crate) fn tagged(&self, tag: Tag) -> Slots {
         Slots(words::which_pairs(&self.lines[0], tag.0))
@@ -132,7 +131,6 @@ impl<'a> Bucket<'a> {
         Slots(words::which_pairs(&self.lines[0], 0))
     }
 
-    /// The slots in use.
     pub(crate) fn used(&self) -> Slots {
         Slots(!words::which_pairs(&self.lines[0], 0) & ((1 << SLOTS) - 1))
     }

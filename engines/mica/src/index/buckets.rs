@@ -20,7 +20,6 @@ pub(crate) const SPARE_PART: u64 = 10;
 /// Spare buckets are backed this many at a time: 64 KiB.
 const SPARES_AT_ONCE: u64 = 512;
 
-/// Buckets of a new index.
 pub(crate) const FIRST_BUCKETS: u32 = 16;
 
 #[derive(Debug)]
@@ -66,7 +65,6 @@ impl Extent {
         self.0 & u64::from(u32::MAX)
     }
 
-    /// Whether the index is growing.
     pub(crate) fn is_growing(self) -> bool {
         self.cursor() != self.buckets()
     }

@@ -189,7 +189,6 @@ impl Fits {
         false
     }
 
-    /// Frees a chunk.
     fn give(&self, offset: u64) {
         // The chunk that was found may become one with this.
         self.found.set(UNKNOWN);

@@ -9,7 +9,6 @@ use guira_sync::clock::Seconds;
 pub(crate) trait Holder {
     fn now(&self) -> Seconds;
 
-    /// The partition's index.
     fn index(&self) -> &Index;
 
     /// Whether the value of the item at `offset` is being sent.
@@ -18,7 +17,6 @@ pub(crate) trait Holder {
     /// Whether an item has expired or was flushed.
     fn is_dead(&self, entry: &Entry<'_>) -> bool;
 
-    /// Whether anything is pinned.
     fn has_pins(&self) -> bool;
 
     /// Backs the first `words` words of the store, and some more. If there is no memory the store ends until further notice where it has come: false.
@@ -37,7 +35,6 @@ pub(crate) trait Holder {
 /// How far the items beyond the end have been moved to before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Relocated {
-    /// There are more.
     Some,
     All,
     /// One finds no room.

@@ -45,7 +45,6 @@ pub trait ItemStore: Debug + Send + Sync + Sized + 'static {
     /// How many words ago the item at `offset` was stored; 0 if that is not known.
     fn age(&self, offset: u64) -> u64;
 
-    /// Whether stores evict items.
     fn is_evicting(&self) -> bool;
 
     /// Whether there is an older half yet.
@@ -87,10 +86,8 @@ pub trait ItemStore: Debug + Send + Sync + Sized + 'static {
     /// Frees the entry at `offset`: the index does not lead to it any more.
     fn leave(&self, offset: u64, is_pinned: impl Fn(u64) -> bool);
 
-    /// Removes all items.
     fn flush(&self, holder: &mut impl Holder);
 
-    /// Follows up a stored item.
     fn after_store(&self, holder: &mut impl Holder);
 
     /// Follows up a move of the end from `before`.

@@ -13,7 +13,6 @@ use guira_sync::words;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Keeps {
     items: u32,
-    /// Words to copy.
     words: u64,
 }
 

@@ -29,7 +29,6 @@ pub struct Log {
     base: usize,
     /// Length of that part, in words; a power of two.
     ring: u64,
-    /// The bits of an offset.
     bits: u64,
     /// Items at offsets behind this are gone. Readers need nothing else.
     live_from: Padded<AtomicU64>,
@@ -39,11 +38,9 @@ pub struct Log {
     middle_at: Owned,
     /// Whether there are any: not before the log is half full.
     has_older_half: Owned,
-    /// Where the next entry goes.
     tail: Owned,
     /// The oldest entry that has kept its room.
     head: Owned,
-    /// Items behind this were flushed.
     flushed: Owned,
     /// A round ends here, in words from the start: the round of the tail.
     end: Owned,
@@ -64,7 +61,6 @@ pub struct Log {
 /// What the log may do with the oldest entry's room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Passed {
-    /// These words are free now.
     Free(u64),
     /// These words are still needed: the log goes around them.
     Needed(u64),
@@ -91,7 +87,6 @@ impl Log {
         self.ahead(self.tidied.get(), self.tail.get()) >= self.stride.get()
     }
 
-    /// The next bucket to tidy.
     pub(crate) fn next_to_tidy(&self, buckets: u64) -> u64 {
         let next = self.to_tidy.get() % buckets;
         self.to_tidy.set(next + 1);
@@ -357,7 +352,6 @@ impl Log {
         self.publish();
     }
 
-    /// Flushes all items.
     pub(crate) fn forget_all(&self) {
         self.flushed.set(self.tail.get());
         self.publish();

@@ -21,7 +21,6 @@ fn open(access: Access, memory: usize) -> MicaEngine {
     .unwrap()
 }
 
-/// Keys of each partition.
 fn keys(engine: &MicaEngine) -> Vec<String> {
     let session = engine.session();
     let bits = engine.core.bits;

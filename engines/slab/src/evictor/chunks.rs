@@ -38,7 +38,6 @@ impl<'a> ClassChunks<'a> {
         ClassChunks { circle: Some(circle), ..self }
     }
 
-    /// The number of a chunk.
     #[inline(always)]
     pub(crate) fn number(&self, page: PageId, chunk: u32) -> Chunk {
         page.0 * self.geometry.chunks + chunk

@@ -28,7 +28,6 @@ pub(crate) struct Incoming {
 #[derive(Debug)]
 pub(crate) struct ClassOrder {
     pub(crate) placed: Placed,
-    /// While another policy takes over.
     pub(crate) incoming: Option<Incoming>,
     /// The area with metadata of the policy before, which sessions may still use.
     pub(crate) left_behind: Option<usize>,

@@ -27,7 +27,6 @@ use guira_sync::quiescence::Ticket;
 pub(crate) struct Wants(u8);
 
 impl Wants {
-    /// The policy hears of stores.
     pub(crate) const STORES: Wants = Wants(1);
     /// Reads have something to do beyond the recency bit.
     pub(crate) const READS: Wants = Wants(2);
@@ -60,7 +59,6 @@ pub(crate) struct PolicySwitch {
 #[derive(Debug)]
 struct State {
     policy: Policy,
-    /// Its area.
     area: usize,
     phase: Phase,
 }
@@ -76,7 +74,6 @@ enum Phase {
 /// Why no other policy can take over now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// One is just taking over.
     Busy,
     /// There is no memory for what it notes, and nothing may be evicted for it.
     NoRoom,
@@ -84,7 +81,6 @@ pub(crate) enum Refused {
 
 /// How far a class has come.
 enum Moved {
-    /// It waits for memory.
     Waits,
     InPart,
     Wholly,
@@ -232,7 +228,6 @@ fn tune_orders(view: View<'_>, policy: Policy) -> bool {
     view.pool.memory().classes().ids().all(|class| view.orders.lock(class).placed.state.tune(policy))
 }
 
-/// Goes on with one class.
 fn move_class(view: View<'_>, class: ClassId, policy: Policy, area: usize) -> Moved {
     let mut order = view.orders.lock(class);
     let guard = view.pool.memory().lock(class);

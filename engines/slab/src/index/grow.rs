@@ -68,7 +68,6 @@ pub(crate) enum GrowthStep {
     Idle,
     /// Somebody else is at it, or has to pass a quiescent point first.
     Waiting,
-    /// A bucket was moved.
     Moved,
     /// So many bytes of the old table were given back.
     Discarded(usize),
@@ -77,7 +76,6 @@ pub(crate) enum GrowthStep {
 /// Who commits the next table's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Begin {
-    /// Whoever stores into it.
     Unaided,
     /// A thread of its own, beside them: it is needed at once.
     AtOnce,
@@ -114,7 +112,6 @@ pub(crate) struct SavedIndex {
     pub(crate) next_buckets: u32,
     /// The bucket whose entries move next.
     pub(crate) moving: u32,
-    /// Times the table has grown.
     pub(crate) grown: u64,
 }
 
@@ -133,7 +130,6 @@ impl<S: Scheme> Index<S> {
         self.versions.waits()
     }
 
-    /// Times the table has grown.
     pub(crate) fn growths(&self) -> u64 {
         self.lock_growth().grown
     }
@@ -205,7 +201,6 @@ impl<S: Scheme> Index<S> {
         true
     }
 
-    /// Whether growth could begin now.
     pub(crate) fn can_grow(&self) -> bool {
         matches!(self.lock_growth().phase, Phase::Idle)
     }

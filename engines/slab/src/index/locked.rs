@@ -66,7 +66,6 @@ impl<'a, S: Scheme, const N: usize> LockedBuckets<'a, S, N> {
         S::replace(self.region, found.at, found.item, item);
     }
 
-    /// Removes an entry.
     pub(crate) fn remove(&self, found: Found<S::At>) {
         S::remove(self.region, found.at, found.item);
     }
@@ -89,7 +88,6 @@ impl<'a, S: Scheme, const N: usize> LockedBuckets<'a, S, N> {
         S::neighbours(self.region, table, place)
     }
 
-    /// Removes one of them.
     pub(crate) fn remove_neighbour(&self, neighbour: &Neighbour<S::At>) {
         S::remove(self.region, neighbour.at, neighbour.item);
     }

@@ -11,7 +11,6 @@ use guira_sync::lock::Mutex;
 use guira_sync::version::{Stripe, Version, Versions};
 use std::sync::Arc;
 
-/// The index of an engine.
 #[derive(Debug)]
 pub(crate) struct Index<S> {
     pub(super) region: Arc<Region>,
@@ -185,7 +184,6 @@ impl<S: Scheme> Index<S> {
         Table::<S>::bytes(buckets).next_multiple_of(self.commit_step)
     }
 
-    /// Whether there are two tables.
     pub(crate) fn is_growing(&self) -> bool {
         self.layout().growing()
     }

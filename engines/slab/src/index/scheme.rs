@@ -9,7 +9,6 @@ use std::fmt::Debug;
 /// What a first look at the entries of a key comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum First {
-    /// This item.
     Item(Offset),
     /// There is none.
     Nothing,
@@ -46,7 +45,6 @@ impl Default for SearchLimits {
 /// the key's buckets; what is loaded may be torn, and the reader validates it.
 #[allow(private_interfaces, reason = "schemes are written in this crate only")]
 pub trait Scheme: Copy + Debug + Default + Eq + Send + Sync + 'static {
-    /// What the index is called.
     const NAME: &'static str;
     /// What a Region begins its state with that was closed with it. Changes with whatever lies in it.
     const FORMAT: [u8; 8];
@@ -67,7 +65,6 @@ pub trait Scheme: Copy + Debug + Default + Eq + Send + Sync + 'static {
 
     /// The buckets of a key, and what its entry is known by.
     type Place: Copy + Debug;
-    /// An entry's address.
     type At: Copy + Debug + Eq;
 
     /// Where a key with this hash belongs.

@@ -8,7 +8,6 @@ use std::marker::PhantomData;
 pub(crate) struct Table<S> {
     /// Where bucket 0 is, in buckets from the start of the Region.
     base: usize,
-    /// How many there are.
     pub(crate) buckets: u32,
     scheme: PhantomData<S>,
 }

@@ -13,7 +13,6 @@ use std::collections::HashMap;
 
 const SHARDS: usize = 16;
 
-/// The pinned items.
 #[derive(Debug, Default)]
 pub(crate) struct Pins {
     /// LOCK: pins. Leaf.

@@ -29,7 +29,6 @@ impl<X: Scheme> SlabPin<X> {
         SlabPin { core: core.clone(), at: item.at, length: item.value_len(), parts }
     }
 
-    /// All its chunks.
     pub(crate) fn chunks(&self) -> Vec<Offset> {
         self.core.items.chunks_of(self.at)
     }

@@ -2,9 +2,7 @@
 
 use super::Chunk;
 
-/// Bits of a word.
 const WIDTH: usize = u64::BITS as usize;
-/// Words in a block.
 const WORDS: usize = 64;
 
 /// Bits of chunks that follow each other: about a page of them, since a class has some pages here and some there.
@@ -14,11 +12,9 @@ struct Block {
     ones: u32,
 }
 
-/// A set of chunks.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Bits {
     blocks: Vec<Option<Box<Block>>>,
-    /// Those that there are.
     held: usize,
     ones: u32,
 }
@@ -52,7 +48,6 @@ impl Bits {
         self.ones += more;
     }
 
-    /// Whether it was there.
     pub(super) fn remove(&mut self, chunk: Chunk) -> bool {
         let (index, word, bit) = place(chunk);
         let Some(slot) = self.blocks.get_mut(index) else {
@@ -96,7 +91,6 @@ impl Bits {
         Some(((index * WORDS + word) * WIDTH) as Chunk + bit)
     }
 
-    /// What it takes of memory.
     pub(super) fn bytes(&self) -> usize {
         self.held * size_of::<Block>() + self.blocks.capacity() * size_of::<usize>()
     }

@@ -12,7 +12,6 @@ use guira_contract::{OptionError, Spec};
 /// How many recency bits of a chunk count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadBits {
-    /// Whether it was read.
     One,
     /// Whether it was read more than once, too.
     #[default]
@@ -98,25 +97,19 @@ pub trait Ring {
 /// A chunk of a [`Ring`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingPlace {
-    /// Its word.
     pub word: usize,
-    /// Its bit in the word.
     pub bit: u32,
 }
 
-/// The hand.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Hand {
     word: usize,
     bit: u32,
 }
 
-/// What a sweep came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sweep {
-    /// Victims found.
     pub victims: usize,
-    /// Occupied chunks looked at.
     pub steps: u64,
 }
 
@@ -139,7 +132,6 @@ impl Hand {
         (self.word, self.bit)
     }
 
-    /// A hand that points there.
     pub(crate) fn at(word: usize, bit: u32) -> Self {
         Hand { word, bit: bit % 64 }
     }

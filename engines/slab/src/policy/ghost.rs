@@ -4,7 +4,6 @@
 //! its ghost in the like). An entry is forgotten when as many keys as the ghost may remember were evicted since, or, seldom, when
 //! its bucket needs its place. So there is no queue, and an entry takes 4 bytes, and 6 to 11 with the places that are kept free; up to 17 after the class has become smaller.
 
-/// Entries of a bucket.
 const WAYS: usize = 16;
 /// How many entries a bucket is meant to have, at the most.
 const LOAD: u64 = 11;
@@ -14,11 +13,9 @@ const SPAN: u64 = 256;
 /// A fingerprint of 16 bits, never 0, and the time in 16; an entry that is 0 is none.
 type Entry = u32;
 
-/// What was evicted lately.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ghost {
     buckets: Vec<[Entry; WAYS]>,
-    /// How many keys are remembered.
     entries: u64,
     /// Keys remembered since the table was made.
     evicted: u64,
@@ -56,7 +53,6 @@ impl Ghost {
         found.map(|entry| *entry = 0).is_some()
     }
 
-    /// What it takes of memory.
     pub(super) fn bytes(&self) -> usize {
         self.buckets.capacity() * size_of::<[Entry; WAYS]>()
     }
@@ -97,7 +93,6 @@ fn time(entry: Entry) -> u16 {
 mod tests {
     use super::*;
 
-    /// The hash of a key.
     fn hash(key: u32) -> u32 {
         let mixed = u64::from(key + 1).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         (mixed >> 32) as u32 ^ mixed as u32

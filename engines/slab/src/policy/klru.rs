@@ -32,7 +32,6 @@ pub enum Priority {
 pub struct KlruOptions {
     /// Items drawn for each victim: 1 to [`SAMPLES_MAX`].
     pub samples: u32,
-    /// Which of them goes.
     pub priority: Priority,
 }
 
@@ -113,7 +112,6 @@ impl Priority {
         }
     }
 
-    /// The lowest goes.
     #[inline]
     fn worth(self, chunks: &impl Chunks, chunk: Chunk, now: Moment) -> u64 {
         let since = now.ticks_since(chunks.note(chunk, STAMP));

@@ -25,11 +25,9 @@ pub enum TailReclaim {
     /// They do not.
     #[default]
     Off,
-    /// They do.
     On,
 }
 
-/// How lazy it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LazyLruOptions {
     /// An item is moved no sooner than this many seconds after it was moved last. With 0 it is LRU.
@@ -74,7 +72,6 @@ impl PolicyOptions for LazyLruOptions {
     }
 }
 
-/// Lazy LRU.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LazyLru {
     list: List,

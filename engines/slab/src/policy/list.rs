@@ -44,7 +44,6 @@ impl List {
         self.length
     }
 
-    /// The last.
     pub(super) fn oldest(&self) -> Option<Chunk> {
         self.oldest
     }
@@ -82,7 +81,6 @@ impl List {
         self.length -= 1;
     }
 
-    /// Takes the last one out.
     pub(super) fn pop(&mut self, chunks: &impl Chunks) -> Option<Chunk> {
         let oldest = self.oldest?;
         self.remove(chunks, oldest);

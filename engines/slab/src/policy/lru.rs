@@ -7,7 +7,6 @@ use super::{Arrival, Chunk, Chunks, Moment, Order, PolicyOptions, Reads};
 /// After the links: the tick of the last access.
 const TICK: usize = LINKS;
 
-/// Strict LRU.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Lru {
     list: List,

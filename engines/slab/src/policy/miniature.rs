@@ -17,12 +17,10 @@ const NONE: u32 = u32::MAX;
 /// The second in which nothing expires.
 pub const NEVER: u32 = u32::MAX;
 
-/// A key that is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Newcomer {
     /// How much of the room it takes.
     pub weight: u32,
-    /// Of the key.
     pub hash: u32,
     /// The second in which it expires, or [`NEVER`].
     pub expires: u32,
@@ -44,7 +42,6 @@ pub trait Keeper {
     fn renewed(&mut self, _chunk: Chunk, _expires: u32) {}
     /// Shows chunks to `take` that hold what has expired, if the policy looks for such before each store.
     fn reclaim(&mut self, _now: Moment, _take: impl FnMut(Chunk)) {}
-    /// The chunk that goes next.
     fn victim(&mut self, now: Moment) -> Option<Chunk>;
     /// `chunk` holds nothing any more.
     fn vacated(&mut self, chunk: Chunk);
@@ -60,9 +57,7 @@ pub trait Keeper {
 
 /// What can be done with a [`Keeper`], whichever it is.
 pub trait KeeperUser {
-    /// What comes of it.
     type Output;
-    /// Does it.
     fn with<K: Keeper + Debug + Send + 'static>(self, keeper: K) -> Self::Output;
 }
 
@@ -72,7 +67,6 @@ pub struct Miniature<K> {
     keeper: K,
     limit: u64,
     used: u64,
-    /// The chunk of each key.
     chunk_of: Vec<Chunk>,
     /// The key in each chunk, and what it takes of the room.
     held: Vec<HeldObject>,
@@ -236,7 +230,6 @@ impl<K: Keeper> Miniature<K> {
         self.used
     }
 
-    /// How many keys are held.
     pub fn len(&self) -> usize {
         self.held.len() - self.free.len()
     }

@@ -36,7 +36,6 @@ use std::fmt::Debug;
 /// A chunk of a slab class, by a number of its own in that class; below [`CHUNKS_MAX`].
 pub type Chunk = u32;
 
-/// Numbers of chunks end here.
 pub const CHUNKS_MAX: u32 = u32::MAX - 2;
 
 /// When something happens.
@@ -44,7 +43,6 @@ pub const CHUNKS_MAX: u32 = u32::MAX - 2;
 pub struct Moment {
     /// Time as eviction knows it: it goes on as bytes are stored, and wraps.
     pub tick: u32,
-    /// Time as people know it.
     pub seconds: u32,
 }
 
@@ -59,7 +57,6 @@ impl Moment {
 /// What a policy may want to know of an item that is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// Of its key.
     pub hash: u32,
     /// In how many seconds it expires; `u32::MAX`: never.
     pub lives: u32,
@@ -78,7 +75,6 @@ pub trait Chunks {
     fn set_note(&self, chunk: Chunk, word: usize, value: u32);
     /// Whether the item in `chunk` was read since that was forgotten.
     fn is_recent(&self, chunk: Chunk) -> bool;
-    /// Forgets that it was read.
     fn forget(&self, chunk: Chunk);
     /// Whether what is in `chunk` is known to be of no use any more: it has expired, or was removed.
     fn is_dead(&self, _chunk: Chunk) -> bool {
@@ -183,13 +179,10 @@ pub trait Order: Debug + Send + 'static {
 
 /// What can be chosen of a policy, and its name.
 pub trait PolicyOptions: Copy + Debug + Default + PartialEq {
-    /// The order by these options.
     type Order: Order;
-    /// The name of the policy.
     const NAME: &'static str;
     /// One line for those who choose among policies.
     const ABOUT: &'static str;
-    /// The names of the options.
     const KEYS: &'static [&'static str] = &[];
 
     /// About what the order takes for each item beside its notes, in bytes.

@@ -16,7 +16,6 @@ use super::{Arrival, Chunk, Chunks, Order, PolicyOptions as _};
 const CHUNKS: u32 = 200;
 const STEPS: u32 = 20_000;
 
-/// Random numbers below a bound.
 struct Random(u64);
 
 impl Random {

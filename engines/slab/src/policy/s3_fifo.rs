@@ -85,7 +85,6 @@ pub struct S3Fifo {
     has_evicted: bool,
 }
 
-/// A queue.
 enum Queue {
     Small,
     Main,

@@ -36,7 +36,6 @@ const TEMP: usize = 3;
 /// their limits were lowered or many items were read, get shorter.
 const MOVES: u32 = 4;
 
-/// Which lists there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Segments {
     /// HOT, WARM and COLD.
@@ -46,10 +45,8 @@ pub enum Segments {
     Flat,
 }
 
-/// How long the lists are.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SegLruOptions {
-    /// Which lists there are.
     pub segments: Segments,
     /// How much of the class HOT may have, in percent.
     pub hot_percent: u32,
@@ -153,7 +150,6 @@ impl Limit {
     const NOTHING: Limit = Limit { length: 0, age: 0.0 };
 }
 
-/// Segmented LRU.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SegLru {
     segments: [List; 4],
@@ -161,7 +157,6 @@ pub struct SegLru {
 }
 
 impl SegLru {
-    /// With these limits.
     pub fn new(options: SegLruOptions) -> Self {
         SegLru { segments: [List::default(); 4], options }
     }

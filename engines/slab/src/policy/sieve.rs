@@ -14,7 +14,6 @@ use super::{Arrival, Chunk, Chunks, Moment, Order, PolicyOptions, Reads};
 /// After the links: since when the item is left alone.
 const TICK: usize = LINKS;
 
-/// SIEVE.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sieve {
     list: List,

@@ -18,7 +18,6 @@ use std::any::Any;
 macro_rules! policies {
     ($($policy:ident($options:ty),)*) => {
         /// A replacement policy, with its options. What each is: [`PolicyOptions::ABOUT`].
-        #[allow(missing_docs, reason = "the options say it")]
         #[derive(Clone, Copy, Debug, PartialEq)]
         pub enum Policy {
             $($policy($options),)*
@@ -37,7 +36,6 @@ macro_rules! policies {
         }
 
         impl Policy {
-            /// How many policies there are.
             pub const COUNT: usize = [$(<$options as PolicyOptions>::NAME),*].len();
 
             /// Every policy, with its default options, and one line about it.
@@ -63,7 +61,6 @@ macro_rules! policies {
                 }
             }
 
-            /// The name.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Policy::$policy(_) => <$options as PolicyOptions>::NAME,)*

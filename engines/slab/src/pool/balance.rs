@@ -31,7 +31,6 @@ pub(crate) fn ticks(bytes: usize) -> u32 {
     u32::try_from(bytes as u64 / TICK_BYTES).unwrap_or(u32::MAX)
 }
 
-/// The ages of all classes.
 #[derive(Debug)]
 pub(crate) struct Balance {
     stored: AtomicU64,

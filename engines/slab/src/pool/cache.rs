@@ -19,14 +19,12 @@ fn most_of(chunk: u32) -> usize {
     (2 * BATCH_BYTES / chunk as usize).clamp(2, 2 * BATCH_CHUNKS)
 }
 
-/// Free chunks of a class.
 #[derive(Debug)]
 struct Kept {
     chunks: Vec<Offset>,
     most: usize,
 }
 
-/// Free chunks of each class.
 #[derive(Debug)]
 pub(crate) struct ChunkCache {
     classes: Vec<Kept>,
@@ -107,7 +105,6 @@ impl ChunkCache {
         }
     }
 
-    /// Gives all chunks back.
     pub(crate) fn release(&mut self, pool: &ChunkPool) {
         self.return_if(pool, |_| true);
     }

@@ -48,7 +48,6 @@ impl Drains {
         self.pages.lock()
     }
 
-    /// How many drains have begun.
     pub(crate) fn begun(&self) -> u64 {
         self.begun.load(Ordering::Relaxed)
     }
@@ -112,7 +111,6 @@ impl Drains {
         content.into_iter().for_each(|(_, content)| *content = Content::New);
     }
 
-    /// The pages that are draining.
     pub(crate) fn draining(&self) -> Vec<(PageId, Content)> {
         self.pages().draining.clone()
     }

@@ -185,7 +185,6 @@ impl ChunkPool {
         items <= self.room_beside(class)
     }
 
-    /// How many do.
     pub(crate) fn room_beside(&self, class: ClassId) -> usize {
         let chunk = |class| self.memory.classes().geometry(class).chunk as usize;
         self.host_of(class).map_or(0, |host| PAGE_BYTES / LODGERS_PART / chunk(host))

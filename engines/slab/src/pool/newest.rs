@@ -30,7 +30,6 @@ pub(crate) struct NewestLong {
     last: AtomicU32,
 }
 
-/// Where the last values begin.
 #[derive(Debug)]
 struct Heads([Head; SPARED]);
 
@@ -56,7 +55,6 @@ impl Heads {
 
 #[derive(Debug)]
 struct Value {
-    /// Where it begins.
     head: AtomicU64,
     /// When it was stored.
     tick: AtomicU32,

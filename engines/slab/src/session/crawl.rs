@@ -87,7 +87,6 @@ fn crawl_chunks<X: Scheme>(state: &mut SessionState<'_, X>, chunks: &[Offset], n
     removed
 }
 
-/// What becomes of an item.
 #[derive(Clone, Copy)]
 enum Fate {
     Remove,

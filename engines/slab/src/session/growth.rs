@@ -29,7 +29,6 @@ const SMALLER_LOAD_PERCENT: u64 = 85;
 /// … and at the most when entries begin to move into it.
 const MOVED_LOAD_PERCENT: u64 = 90;
 
-/// Whether the table grows.
 enum Grow {
     /// It does, from now on.
     Begun,

@@ -46,7 +46,6 @@ impl<X: Scheme> SlabSession<X> {
         SlabSession { core, local }
     }
 
-    /// What operations work on.
     #[inline(always)]
     pub(crate) fn state(&mut self) -> SessionState<'_, X> {
         SessionState { core: &self.core, local: &mut self.local }

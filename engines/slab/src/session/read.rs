@@ -16,9 +16,7 @@ use std::sync::Arc;
 
 /// What a reader took from an item.
 enum Taken<'a> {
-    /// The sink has a copy.
     Copied(Item<'a>),
-    /// It is pinned.
     Pinned(Item<'a>, Box<Meta>),
     /// It is there no more.
     Dead(MissKind),

@@ -12,7 +12,6 @@ use std::sync::Arc;
 /// What an operation that frees or finds memory works on.
 #[derive(Debug)]
 pub(crate) struct SessionState<'s, X: Scheme> {
-    /// Shared by all sessions.
     pub(crate) core: &'s Arc<Core<X>>,
     pub(crate) local: &'s mut Local,
 }
@@ -23,13 +22,11 @@ pub(crate) struct Local {
     pub(crate) counters: Arc<SessionCounters>,
     /// What the orders of classes have still to be notified of.
     pub(crate) events: EventQueue,
-    /// Free chunks.
     pub(crate) cache: ChunkCache,
     /// The session's lane for notes of short-lived items.
     pub(crate) lane: usize,
     /// The time at the last maintenance.
     pub(crate) seen: Seconds,
-    /// Rounds of maintenance.
     pub(crate) rounds: u32,
     /// The growth of the table for whose end the session does not wait again.
     pub(crate) given_up: Option<u64>,
@@ -91,7 +88,6 @@ impl<X: Scheme> SessionState<'_, X> {
         self.local.cache.return_draining(&self.core.pool);
     }
 
-    /// Gives all free chunks back.
     pub(crate) fn release_caches(&mut self) {
         // The orders evict only what they were notified of.
         self.flush_events();

@@ -28,7 +28,6 @@ enum Step {
     Done,
     /// The item at this place was unlinked, for this reason.
     Free(Offset, Removal),
-    /// The command is refused.
     Refuse(StoreError),
     /// Another attempt, with a chunk of this class.
     NeedChunk(ClassId),
@@ -191,7 +190,6 @@ struct Writer<'s, X: Scheme> {
     cache: &'s mut ChunkCache,
     events: &'s mut EventQueue,
     counters: &'s SessionCounters,
-    /// For notes of short-lived items.
     lane: usize,
 }
 

@@ -40,7 +40,6 @@ enum Stage {
     Announced(Ticket),
     /// In this page, these chunks come next.
     In(u32, Vec<Offset>),
-    /// These keys come next.
     Moved(Vec<KeyHash>),
 }
 

@@ -61,17 +61,14 @@ pub(super) enum Got {
     Nothing,
 }
 
-/// What is to be stored.
 #[derive(Clone, Debug)]
 pub(super) struct Store<'k> {
     pub(super) key: &'k str,
     pub(super) token: Token,
     pub(super) item: Item,
-    /// How long it lives.
     pub(super) seconds: u64,
 }
 
-/// What became of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stored {
     Yes,

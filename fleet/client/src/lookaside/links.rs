@@ -54,7 +54,6 @@ impl CacheError {
     }
 }
 
-/// A connection.
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) connection: Connection,
@@ -71,7 +70,6 @@ pub(super) enum Urgency {
     Needed,
 }
 
-/// The connections to one server.
 #[derive(Debug)]
 pub(super) struct Links {
     target: Target,

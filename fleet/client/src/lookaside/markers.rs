@@ -53,7 +53,6 @@ pub struct Markers {
 pub(super) struct Mark {
     /// The key of the marker, which the statement names.
     pub(super) key: String,
-    /// Whether all keys have it.
     pub(super) is_whole: bool,
 }
 

@@ -14,7 +14,6 @@ use super::policy::StaleValues;
 use super::shared::{Manner, Shared};
 use super::value::{Item, Value};
 
-/// What asks the database.
 pub(super) type Fill<'f, 'k, E> = &'f mut dyn FnMut(&[Wanted<'k>]) -> Result<Vec<Option<Value>>, E>;
 
 /// A key that is to be filled.
@@ -31,7 +30,6 @@ impl Missing {
     }
 }
 
-/// One read of several keys.
 pub(super) struct Read<'c, 'f, 'k, E> {
     shared: &'c Shared,
     manner: &'c Manner,

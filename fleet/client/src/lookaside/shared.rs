@@ -20,6 +20,5 @@ pub(super) struct Shared {
 #[derive(Clone, Debug)]
 pub(super) struct Manner {
     pub(super) policy: Policy,
-    /// In a replica region.
     pub(super) markers: Option<Arc<Markers>>,
 }

@@ -44,7 +44,6 @@ struct Retry {
     since: Option<Duration>,
 }
 
-/// All requests in flight.
 #[derive(Debug)]
 pub(super) struct InFlight {
     pub(super) directory: Directory,
@@ -155,7 +154,6 @@ impl InFlight {
         self.sealed.push_back(index);
     }
 
-    /// Completes all datagrams.
     pub(super) fn seal_all(&mut self) {
         for core in 0..self.open.len() {
             if let Some(index) = self.open[core] {
@@ -186,7 +184,6 @@ impl InFlight {
         true
     }
 
-    /// Processes a received datagram.
     #[inline(always)]
     pub(super) fn receive(&mut self, datagram: &[u8], report: &mut dyn FnMut(Ticket, Outcome<'_>)) -> usize {
         let Ok(header) = Header::read(datagram) else {
@@ -380,7 +377,6 @@ impl InFlight {
         0
     }
 
-    /// Submits queued requests again.
     pub(super) fn submit_retries(&mut self) {
         while !self.moved
             && let Some(retry) = self.again.pop_front()

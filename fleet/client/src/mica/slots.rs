@@ -5,7 +5,6 @@ use guira_protocol::mica::{DATAGRAM_HEADER, Operation, Record, RequestWriter};
 use guira_transport::PAYLOAD_MAX;
 use std::time::Duration;
 
-/// The state of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Free,
@@ -16,7 +15,6 @@ pub(super) enum State {
     Sent,
 }
 
-/// A datagram in flight.
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) state: State,
@@ -46,7 +44,6 @@ impl Slot {
         pushed
     }
 
-    /// Completes the datagram.
     pub(super) fn seal(&mut self, generation: u32, opaque: u64) {
         let count = self.tickets.len() as u16;
         RequestWriter::resume(&mut self.bytes, self.length, count).finish(generation, self.sequence, opaque);
@@ -75,7 +72,6 @@ pub(super) fn may_retry(record: &Record<'_>) -> bool {
     record.operation.is_some_and(Operation::is_idempotent)
 }
 
-/// All datagrams in flight.
 #[derive(Debug)]
 pub(super) struct Slots {
     slots: Vec<Slot>,

@@ -10,7 +10,6 @@ use guira_routing::{Op, Outcome, Request};
 use guira_upstream::VALUE_MAX;
 use std::borrow::Cow;
 
-/// A request about one key.
 #[derive(Clone, Debug)]
 pub(super) struct Ask<'a> {
     op: Op,
@@ -21,7 +20,6 @@ pub(super) struct Ask<'a> {
     number: u64,
 }
 
-/// Whether items have their uniques.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Uniques {
     Told,
@@ -140,7 +138,6 @@ pub(super) fn count(asks: &[Ask<'_>], replies: &[Reply], counts: &Counts) {
     }
 }
 
-/// What was found.
 pub(super) fn item(reply: Reply, uniques: Uniques, how: Compression) -> Result<Option<Item>, Error> {
     let told = reply?;
     let Some((value, flags)) = told.item else { return Ok(None) };
@@ -149,7 +146,6 @@ pub(super) fn item(reply: Reply, uniques: Uniques, how: Compression) -> Result<O
     Ok(Some(Item { value, flags, unique }))
 }
 
-/// Whether something was changed.
 pub(super) fn is_done(reply: Reply) -> Result<bool, Error> {
     Ok(!matches!(reply?.outcome, Outcome::NotStored | Outcome::NotFound | Outcome::Exists))
 }

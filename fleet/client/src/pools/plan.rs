@@ -57,7 +57,6 @@ impl From<TlsError> for SetupError {
     }
 }
 
-/// How gets go to servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gets {
     Tcp,

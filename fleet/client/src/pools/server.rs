@@ -21,7 +21,6 @@ const LOOKUPS_MAX: usize = 16;
 
 #[derive(Clone, Debug)]
 pub(super) struct Server {
-    /// As the configuration writes it.
     pub(super) name: Arc<str>,
     address: Named,
     pub(super) addresses: Arc<Addresses>,

@@ -32,7 +32,6 @@ struct Waiting {
 /// So often the timeout of a server a call waits for a place that others take then, before its keys fail.
 pub(super) const WAITS_MAX: u32 = 16;
 
-/// Whether keys wait for places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Places {
     Enough,

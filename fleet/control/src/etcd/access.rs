@@ -10,12 +10,10 @@ use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConf
 /// How long a connection may take.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
 
-/// A cluster of etcd.
 #[derive(Clone, Debug)]
 pub struct EtcdOptions {
     /// `http://HOST:PORT` or `https://HOST:PORT` of its members.
     pub endpoints: Vec<String>,
-    /// What all keys begin with.
     pub prefix: String,
     /// Certificates, for `https`.
     pub tls: EtcdTls,

@@ -37,18 +37,11 @@ pub enum EtcdError {
     Unreachable {
         /// The one that was tried last.
         endpoint: String,
-        /// What the system says.
         reason: String,
     },
     /// It has answered with an error.
     #[error("etcd refuses {call}: {reason}")]
-    Refused {
-        /// What was asked for.
-        call: String,
-        /// What it says.
-        reason: String,
-    },
-    /// It has answered something else.
+    Refused { call: String, reason: String },
     #[error("{0} is no answer of etcd's")]
     Nonsense(String),
     /// A certificate, a key or a password cannot be read.
@@ -110,7 +103,6 @@ impl Etcd {
         Ok(Etcd { agent: options.agent()?, options, counts, current: 0, patience: NEXT_AFTER, token: None })
     }
 
-    /// What all keys begin with.
     pub(crate) fn prefix(&self) -> &str {
         &self.options.prefix
     }

@@ -12,12 +12,10 @@ use std::path::{Path, PathBuf};
 
 /// What this client can do, as bits: long passwords, flags of columns, transactions, this protocol, answers to 20 bytes, names of plugins.
 const CAPABILITIES: u32 = 1 | 1 << 2 | 1 << 13 | 1 << 9 | 1 << 15 | 1 << 19;
-/// That TLS is spoken.
 const TLS: u32 = 1 << 11;
 /// utf8mb4_general_ci.
 const CHARSET: u8 = 45;
 const PACKET_MAX: u32 = 1 << 24;
-/// How long a challenge is.
 const CHALLENGE: usize = 20;
 /// The longest file with a key, in bytes.
 const KEY_FILE_MAX: u64 = 64 << 10;
@@ -56,12 +54,10 @@ impl PasswordKey {
 /// Whether others may listen to a connection that is not encrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reach {
-    /// It stays on this host.
     Local,
     Network,
 }
 
-/// What a server says first.
 #[derive(Debug, PartialEq, Eq)]
 struct Greeting {
     version: String,

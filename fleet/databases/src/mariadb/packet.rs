@@ -10,7 +10,6 @@ const KEPT_MAX: usize = 64 << 20;
 const CAPACITY_MAX: usize = 1 << 20;
 const BUFFER: usize = 64 << 10;
 
-/// Both directions of a connection.
 #[derive(Debug)]
 pub struct Packets<S> {
     stream: BufReader<S>,
@@ -19,7 +18,6 @@ pub struct Packets<S> {
     payload: Vec<u8>,
 }
 
-/// A packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
     pub bytes: &'a [u8],
@@ -48,7 +46,6 @@ impl<S: Read + Write> Packets<S> {
         self.stream.buffer().is_empty()
     }
 
-    /// The next packet.
     pub fn read(&mut self) -> io::Result<Packet<'_>> {
         let is_whole = self.read_payload().map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => {
@@ -145,7 +142,6 @@ pub(super) mod testing {
     }
 
     impl Packets<Script> {
-        /// What the server was told.
         pub(in super::super) fn told(&self) -> &[u8] {
             &self.stream.get_ref().told
         }

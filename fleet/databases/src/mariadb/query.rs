@@ -23,7 +23,6 @@ pub fn printable(text: &[u8]) -> String {
     String::from_utf8_lossy(text).replace(char::is_control, " ")
 }
 
-/// What an error packet says.
 pub fn refusal(packet: &[u8]) -> SourceError {
     let mut bytes = Bytes(packet.get(1..).unwrap_or_default());
     let code = bytes.u16().unwrap_or(0);
@@ -110,7 +109,6 @@ pub fn literal(bytes: &[u8]) -> String {
     format!("_utf8mb4 x'{digits}'")
 }
 
-/// A name of a statement.
 pub fn identifier(name: &str) -> String {
     format!("`{}`", name.replace('`', "``"))
 }

@@ -9,7 +9,6 @@ const HASH: usize = 20;
 /// Keys that are shorter than 1024 bits protect nothing; of longer ones than 16,384 bits a server could make this process compute for long.
 const LENGTHS: std::ops::RangeInclusive<usize> = 128..=2048;
 
-/// Kinds of values in DER.
 const INTEGER: u8 = 0x02;
 const BITS: u8 = 0x03;
 const SEQUENCE: u8 = 0x30;

@@ -21,10 +21,8 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// Bytes of a nonce.
 const NONCE: usize = 18;
 
-/// What a connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// Statements and the log.
     Replication,
     Statements,
 }
@@ -40,7 +38,6 @@ const SETTINGS: [(&str, &str); 7] = [
     ("extra_float_digits", "1"),
 ];
 
-/// Connects and logs in.
 pub fn connect(
     server: &Server,
     database: &str,

@@ -18,7 +18,6 @@ const HEAD: usize = 5;
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Both directions of a connection.
 #[derive(Debug)]
 pub struct Messages {
     wire: Wire,
@@ -33,7 +32,6 @@ pub struct Messages {
     skip: usize,
 }
 
-/// A message.
 #[derive(Clone, Copy, Debug)]
 pub struct Message<'a> {
     pub kind: u8,
@@ -62,7 +60,6 @@ impl Messages {
         self.patience = patience;
     }
 
-    /// What was set at first.
     pub fn reset_patience(&mut self) {
         self.patience = PATIENCE;
     }
@@ -169,7 +166,6 @@ pub(crate) mod testing {
         (Messages::new(Wire::over_unix(ours).unwrap(), &Stop::default()).unwrap(), theirs)
     }
 
-    /// What the server was told.
     pub fn told(messages: Messages, mut server: UnixStream) -> Vec<u8> {
         drop(messages);
         let mut told = Vec::new();

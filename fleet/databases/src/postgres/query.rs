@@ -175,12 +175,10 @@ fn values_of(body: &[u8]) -> Option<Vec<Option<&[u8]>>> {
     (0..count).map(value).collect()
 }
 
-/// A text of a statement.
 pub fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
-/// A name of a statement.
 pub fn identifier(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }

@@ -15,7 +15,6 @@ const KEY: usize = digest::SHA256_OUTPUT_LEN;
 const NO_BINDING: &str = "n,,";
 const NO_BINDING_64: &str = "biws";
 
-/// A conversation that has begun.
 #[derive(Debug)]
 pub(super) struct Scram {
     nonce: String,
@@ -37,7 +36,6 @@ impl Scram {
         Scram { first: format!("n={user},r={nonce}"), nonce }
     }
 
-    /// The first message.
     pub(super) fn first(&self) -> String {
         format!("{NO_BINDING}{}", self.first)
     }

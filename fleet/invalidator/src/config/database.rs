@@ -12,7 +12,6 @@ use serde::{Deserialize, Deserializer};
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
-/// Whose log is read.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Database {
@@ -22,7 +21,6 @@ pub(super) enum Database {
     Debezium(Debezium),
 }
 
-/// Change events that somebody sends.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct Debezium {

@@ -107,7 +107,6 @@ struct Outbox {
     #[serde(default)]
     schema: Option<String>,
     table: String,
-    /// Its keys stand between blanks.
     column: String,
 }
 
@@ -320,7 +319,6 @@ fn folder_name(name: &str) -> String {
     folder
 }
 
-/// Where a table is.
 fn place<'a>(database: &'a Option<String>, schema: &'a Option<String>) -> &'a str {
     database.as_deref().or(schema.as_deref()).unwrap_or(PUBLIC)
 }

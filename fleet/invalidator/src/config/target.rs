@@ -18,7 +18,6 @@ const AGAIN_AFTER_MS: u32 = 500;
 const AGAIN_AFTER_MS_MAX: u32 = 60_000;
 const LINGER_MS_MAX: u32 = 1000;
 
-/// Who is sent deletes.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct TargetConfig {

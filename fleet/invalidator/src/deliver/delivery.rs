@@ -23,7 +23,6 @@ const OFTEN: usize = 600;
 #[derive(Clone, Debug)]
 pub(crate) struct Ways {
     pub(crate) deletes: Way,
-    /// All of them.
     pub(crate) flushes: Vec<Way>,
 }
 
@@ -215,7 +214,6 @@ fn is_flush(task: &Task) -> bool {
     task.batches.iter().any(|batch| matches!(batch.work(), Work::Flush))
 }
 
-/// The keys of all batches.
 fn keys(task: &Task) -> impl Iterator<Item = &Box<[u8]>> {
     let keys = task.batches.iter().filter_map(|batch| match batch.work() {
         Work::Delete(keys) => Some(keys),

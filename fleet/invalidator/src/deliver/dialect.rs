@@ -7,7 +7,6 @@ use guira_protocol::client;
 use guira_protocol::word::reply;
 use serde::Deserialize;
 
-/// A protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Dialect {
@@ -42,7 +41,6 @@ impl How {
     }
 }
 
-/// Answers to a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     pub(super) hits: u64,

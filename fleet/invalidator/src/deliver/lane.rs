@@ -49,7 +49,6 @@ impl Limits {
 /// What a target has to do.
 #[derive(Debug)]
 pub(crate) struct Lane {
-    /// Its number in the ledger.
     number: usize,
     limits: Limits,
     ledger: Arc<Ledger>,
@@ -260,7 +259,6 @@ impl Lane {
         Task { batches: together(due, self.limits.batch_keys), round: Round::Again }
     }
 
-    /// A task was acknowledged.
     pub(super) fn delivered(&self, task: &Task) {
         let mut state = self.state();
         for batch in &task.batches {
@@ -335,7 +333,6 @@ impl Lane {
         Lane::new(0, tests::LIMITS, None, ledger, Arc::new(TargetCounts::new("east")))
     }
 
-    /// Takes the oldest batch.
     pub(crate) fn pop(&self) -> Option<Arc<Batch>> {
         self.state().queue.pop_front().map(|(batch, _)| batch)
     }

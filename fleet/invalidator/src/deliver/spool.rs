@@ -31,7 +31,6 @@ pub enum SpoolError {
     Damaged(PathBuf),
 }
 
-/// Where a record ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     file: u64,
@@ -124,12 +123,10 @@ impl Spool {
         })
     }
 
-    /// How much is on disk.
     pub(super) fn bytes(&self) -> u64 {
         self.segments.iter().map(|it| it.length).sum()
     }
 
-    /// Whether everything was read.
     pub(super) fn is_read(&self) -> bool {
         self.segments.back().is_none_or(|last| self.read >= Place { file: last.number, offset: last.length })
     }

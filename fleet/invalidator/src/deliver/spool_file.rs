@@ -11,7 +11,6 @@
 
 use crate::batch::Work;
 
-/// What a file begins with.
 pub(super) const HEAD: &[u8; 8] = b"guirasp2";
 pub(super) const HEAD_OF_RECORDS: &[u8; 8] = b"guirasp1";
 /// What a group begins with; its sum and its length follow.
@@ -26,7 +25,6 @@ const FILES: u8 = 2;
 /// A file, and how long it is, by number.
 pub(super) type File = (u64, u64);
 
-/// What a record says.
 #[derive(Debug)]
 pub(super) enum Record {
     Work(Work),
@@ -34,7 +32,6 @@ pub(super) enum Record {
     Files(Vec<File>),
 }
 
-/// How a file is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     Groups,

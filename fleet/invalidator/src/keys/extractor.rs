@@ -37,7 +37,6 @@ pub(crate) struct Extractor {
     unknown: HashSet<[Vec<u8>; 3]>,
 }
 
-/// Takes what was found.
 #[derive(Debug)]
 struct Finder {
     batcher: Batcher,

@@ -9,7 +9,6 @@ pub(crate) use template::Template;
 
 use crate::deliver::KEY_MAX;
 
-/// Keys between blanks.
 fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty())
 }

@@ -129,11 +129,8 @@ impl Source {
 /// How far the log is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Until {
-    /// It is waited for more.
     Forever,
-    /// To its present end.
     End,
-    /// To this position.
     Position(String),
 }
 
@@ -182,7 +179,6 @@ pub(crate) enum Value<'a> {
     Bytes(&'a [u8]),
     /// A type that has no text here.
     Other,
-    /// The image leaves it out.
     Absent,
 }
 
@@ -195,7 +191,6 @@ pub(crate) struct TableNames {
     pub(crate) columns: Vec<Vec<u8>>,
 }
 
-/// A changed row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row<'a> {
     table: &'a TableNames,
@@ -235,7 +230,6 @@ impl<'a> Row<'a> {
     }
 }
 
-/// One state of a row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Image<'a> {
     table: &'a TableNames,

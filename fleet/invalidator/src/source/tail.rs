@@ -165,7 +165,6 @@ mod tests {
     use std::fmt::Display;
     use std::io;
 
-    /// Takes note of statements.
     #[derive(Debug, Default)]
     struct Notes(Vec<String>);
 

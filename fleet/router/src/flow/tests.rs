@@ -19,7 +19,6 @@ use guira_transport::net::{TcpListener, TcpStream};
 use std::io::{Read, Write};
 use std::time::Duration;
 
-/// Longer than anything takes here.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// All addresses of this host at one port: each is a server.
@@ -35,7 +34,6 @@ impl Servers {
         Servers { listener, open: Vec::new() }
     }
 
-    /// As configurations write it.
     fn name(&self, server: u32) -> String {
         let port = self.listener.local_addr().unwrap().port();
         format!("127.1.{}.{}:{port}", server / 250, server % 250 + 1)
@@ -99,7 +97,6 @@ impl Worker {
         self.turn(Duration::ZERO);
     }
 
-    /// One round.
     fn turn(&mut self, patience: Duration) {
         let Worker { walks, flow, poll } = self;
         flow.flush(walks, poll);
@@ -121,7 +118,6 @@ impl Worker {
         self.flow.set_clock(Duration::from_micros(self.flow.now_us) + time);
     }
 
-    /// So much time passes.
     fn pass(&mut self, time: Duration) {
         self.is_late(time);
         self.turn(Duration::ZERO);

@@ -64,7 +64,6 @@ impl Window {
         slot.1 += count;
     }
 
-    /// Events a second.
     fn rate(&self, now_s: u64) -> u64 {
         let is_recent = |at: u64| at <= now_s && now_s - at < WINDOW_S as u64;
         let sum: u64 = self.seconds.iter().filter(|slot| is_recent(slot.0)).map(|slot| slot.1).sum();

@@ -29,7 +29,6 @@ pub(crate) struct Author {
     pub(crate) region: String,
 }
 
-/// A delete that was logged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     /// The server that it could not be delivered to.

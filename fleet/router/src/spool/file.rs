@@ -120,7 +120,6 @@ pub(crate) struct AppendError {
     pub(crate) next: Next,
 }
 
-/// Where the next lines go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     SameFile,

@@ -18,7 +18,6 @@ const HOUR_S: u64 = 60 * 60;
 /// The highest four bits of the number in our names.
 const OURS: u64 = 0xf << 60;
 
-/// A file of logged deletes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct LogFile {
     /// When it was begun.

@@ -8,7 +8,6 @@ use std::path::PathBuf;
 /// Where and how deletes that fail are logged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogOptions {
-    /// It has to be there.
     pub folder: PathBuf,
     pub version: LogVersion,
     pub sync: LogSync,

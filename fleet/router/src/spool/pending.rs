@@ -13,7 +13,6 @@ use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::sync::Arc;
 
-/// What all workers log with.
 #[derive(Clone, Debug)]
 pub(crate) struct LogAccess {
     pub(crate) version: LogVersion,
@@ -27,14 +26,12 @@ const WAITING_MAX: usize = 8 << 20;
 /// What a delete takes beside its line.
 const EACH: usize = 128;
 
-/// Of one worker.
 #[derive(Debug)]
 pub(crate) struct DeleteLog {
     access: LogAccess,
     /// By number, as the configuration in use writes them.
     servers: Vec<Address>,
     names: Vec<Arc<str>>,
-    /// Those of this round.
     present: Round,
     /// Those that the thread has, in order.
     sent: VecDeque<Sent>,

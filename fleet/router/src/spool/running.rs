@@ -27,7 +27,6 @@ pub(crate) struct Logging {
 }
 
 impl Logging {
-    /// Starts the thread that writes.
     pub(crate) fn start(
         log: &LogOptions,
         options: &RouterOptions,
@@ -47,12 +46,10 @@ impl Logging {
         Ok(Logging { access, unsealed, writer, replayer: None })
     }
 
-    /// What workers log with.
     pub(crate) fn access(&self) -> LogAccess {
         self.access.clone()
     }
 
-    /// Starts the thread that replays.
     pub(crate) fn start_replay(&mut self, log: &LogOptions, shared: &Arc<Shared>) -> io::Result<()> {
         let Some(rate) = log.replay_rate else { return Ok(()) };
         let (folder, shared, counts) = (log.folder.clone(), shared.clone(), self.access.counts.clone());

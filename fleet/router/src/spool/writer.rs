@@ -20,7 +20,6 @@ pub(crate) struct Batch {
     /// The servers that they could not be delivered to.
     pub(crate) servers: HashSet<Address>,
     pub(crate) since: Stopwatch,
-    /// Where the worker is told.
     pub(crate) to: Arc<Mailbox<Written>>,
 }
 
@@ -31,7 +30,6 @@ pub(crate) enum Written {
     No,
 }
 
-/// What the thread is sent.
 #[derive(Debug)]
 pub(crate) enum Order {
     Write(Batch),
@@ -65,7 +63,6 @@ const WRITE_MAX: usize = 4 << 20;
 /// A file is not made longer: a replay that is interrupted begins anew with what it has read of one.
 const FILE_MAX: u64 = 64 << 20;
 
-/// The state of the thread.
 #[derive(Debug)]
 pub(crate) struct LogWriter {
     place: Place,
@@ -133,7 +130,6 @@ impl LogWriter {
         }
     }
 
-    /// Takes what has come meanwhile.
     fn gather(&self, first: Order, batches: &mut Vec<Batch>) -> After {
         let (mut order, mut bytes) = (first, 0);
         loop {
@@ -220,7 +216,6 @@ impl LogWriter {
     }
 }
 
-/// Where orders go in.
 pub(crate) type Orders = Sender<Order>;
 
 #[cfg(test)]

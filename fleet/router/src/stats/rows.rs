@@ -27,7 +27,6 @@ pub(crate) struct Figures<'a> {
     pub(crate) usage: Usage,
     /// How many workers' connections are in each of [`STATES`].
     pub(crate) states: [u64; STATES.len()],
-    /// Those that use TLS.
     pub(crate) tls_states: [u64; STATES.len()],
 }
 
@@ -90,7 +89,6 @@ pub(crate) struct Stat {
     pub(crate) shown: Shown,
 }
 
-/// Where a figure is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shown {
     Everywhere,

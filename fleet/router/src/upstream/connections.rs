@@ -67,7 +67,6 @@ impl Connections {
         self.current.iter().chain(self.leaving.iter().map(|leaving| &leaving.destination))
     }
 
-    /// The numbers of all connections.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = u32> + use<> {
         let leaving: Range<usize> = LEAVING..LEAVING + self.leaving.len();
         (0..self.current.len()).chain(leaving).map(|number| number as u32)

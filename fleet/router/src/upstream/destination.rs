@@ -36,7 +36,6 @@ pub(crate) struct Destination {
 /// A request that has timed out, and what becomes of the connection.
 #[derive(Debug)]
 pub(crate) enum Expired {
-    /// The connection stays open.
     Request(FailedRequest),
     /// The attempt to connect has failed, and its failure is recorded.
     Connect(FailedRequest),
@@ -322,7 +321,6 @@ impl Destination {
         }
     }
 
-    /// Whether all requests were sent.
     #[inline]
     pub(crate) fn is_sent(&self) -> bool {
         self.pipeline.is_sent()
@@ -417,7 +415,6 @@ impl Destination {
         disconnected.failed
     }
 
-    /// Pretends that everything was sent.
     #[cfg(any(test, feature = "laws"))]
     pub(super) fn pretend_to_send(&mut self) {
         self.pipeline.pretend_to_send();

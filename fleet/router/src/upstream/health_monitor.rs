@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 #[derive(Debug)]
 pub(super) struct HealthMonitor {
-    /// Shared by all workers.
     health: Arc<Health>,
     options: HealthOptions,
     /// Present while this worker probes the server.

@@ -62,7 +62,6 @@ impl Lessor {
         Self::new(self.leases)
     }
 
-    /// The connection has ended.
     pub(super) fn disconnect(&mut self) {
         self.support = Support::Unknown;
     }
@@ -202,7 +201,6 @@ impl Lessor {
         peer.pipeline.complete_own(received.length)
     }
 
-    /// The server supports leases.
     fn prove(&mut self, pipeline: &mut Pipeline) {
         self.support = Support::Proved;
         self.needs_flush |= pipeline.release();

@@ -55,7 +55,6 @@ struct Signs {
     wins: bool,
     /// Z: another client has it.
     is_taken: bool,
-    /// X.
     is_stale: bool,
 }
 

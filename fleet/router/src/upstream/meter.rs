@@ -27,7 +27,6 @@ pub(crate) const OUTCOMES: usize = Outcome::ClientError as usize + 1;
 const FIRST_OUTCOME: usize = ServerCount::COUNT;
 const FIRST_GAUGE: usize = FIRST_OUTCOME + OUTCOMES;
 
-/// Present values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Gauge {
     /// Requests that waited to be sent when the gauges were last set.

@@ -44,10 +44,8 @@ pub(crate) struct Server {
     /// The value of the service field in packets.
     pub(crate) service: u8,
     pub(crate) keepalive: Option<Keepalive>,
-    /// The commands that grant leases.
     pub(crate) leases: Leases,
     pub(crate) health: Arc<Health>,
-    /// The counts of each worker.
     meters: Arc<[Arc<Meter>]>,
 }
 
@@ -93,12 +91,10 @@ impl Server {
         format!("{address}:ascii:{security}:notcompressed")
     }
 
-    /// The counts of all workers.
     pub(crate) fn meters(&self) -> Meters<'_> {
         Meters(&self.meters)
     }
 
-    /// Failed requests to the server.
     pub(crate) fn errors(&self) -> u64 {
         let failures = Outcome::ALL.iter().filter(|outcome| outcome.is_error());
         failures.map(|outcome| self.meters().outcome(*outcome)).sum()

@@ -48,7 +48,6 @@ pub(super) struct Pipeline {
     sample: Option<Sample>,
 }
 
-/// A request that has failed.
 #[derive(Debug)]
 pub(crate) struct FailedRequest {
     pub(crate) origin: Origin<Ticket>,
@@ -331,7 +330,6 @@ impl Pipeline {
         }
     }
 
-    /// Whether all requests were sent.
     #[inline]
     pub(super) fn is_sent(&self) -> bool {
         self.buffer.is_sent()
@@ -463,7 +461,6 @@ impl Pipeline {
         self.requests.iter().map(|request| request.since_ms)
     }
 
-    /// Pretends that everything was sent.
     #[cfg(any(test, feature = "laws"))]
     pub(super) fn pretend_to_send(&mut self) {
         self.close_get();

@@ -9,9 +9,7 @@ use std::sync::Arc;
 
 #[derive(Debug)]
 pub(super) struct Tally {
-    /// Of the server.
     meter: Arc<Meter>,
-    /// Of the worker.
     counters: Arc<Counters>,
 }
 

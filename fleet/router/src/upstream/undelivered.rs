@@ -5,7 +5,6 @@ use guira_protocol::{Command, Cut, Meta, cut, parse};
 use guira_routing::{LogName, Request};
 use guira_upstream::wire;
 
-/// A delete to be logged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Undelivered {
     pub(crate) log: LogName,

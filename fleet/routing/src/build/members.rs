@@ -37,7 +37,6 @@ impl<'c> Builder<'c> {
 }
 
 impl<'c, 'j> Members<'_, 'c, 'j> {
-    /// The members of a member.
     pub(crate) fn of<'a>(&mut self, json: &'a Json) -> Result<Members<'_, 'c, 'a>, ConfigError> {
         self.build.members(json)
     }
@@ -56,7 +55,6 @@ impl<'c, 'j> Members<'_, 'c, 'j> {
         }
     }
 
-    /// An error of the route.
     pub(crate) fn error(&self, reason: impl Into<String>) -> ConfigError {
         self.json.error(reason)
     }
@@ -78,7 +76,6 @@ impl<'c, 'j> Members<'_, 'c, 'j> {
         self.read(name, |json, name| json.shared_text(name).cloned())
     }
 
-    /// A part of a key.
     pub(crate) fn key_part(&mut self, name: &str) -> Result<Option<Arc<str>>, ConfigError> {
         let Some(text) = self.text(name)? else {
             return Ok(None);
@@ -117,12 +114,10 @@ impl<'c, 'j> Members<'_, 'c, 'j> {
         self.build.settings.shadow_limit.map(|most| most.get().into())
     }
 
-    /// Lease tokens of all workers.
     pub(crate) fn lease_tokens(&self) -> Arc<LeaseTokens> {
         self.build.settings.leases.clone()
     }
 
-    /// Cold clusters of all workers.
     pub(crate) fn warm_ups(&self) -> &WarmUps {
         self.build.warm_ups()
     }
@@ -140,7 +135,6 @@ impl<'c, 'j> Members<'_, 'c, 'j> {
         self.add(AnyHandle::Handover(handle))
     }
 
-    /// The log with this name.
     pub(crate) fn log(&mut self, name: &Arc<str>) -> LogName {
         self.build.destinations.log(name)
     }
@@ -338,7 +332,6 @@ impl<'c, 'j> Members<'_, 'c, 'j> {
         selectors::selector(self.json, Some(kind), None, &selectors::identities(&names, None, weights)?)
     }
 
-    /// All members were read.
     pub(crate) fn end(self) {
         if let Some(object) = self.object {
             object.finish(&mut self.build.warnings);

@@ -30,7 +30,6 @@ pub(crate) use members::Members;
 pub use pool_handles::BuiltPool;
 pub(crate) use pool_handles::PoolHandles;
 
-/// What handles read themselves with.
 pub(crate) struct Builder<'c> {
     handles: Vec<AnyHandle>,
     pools: Pools<'c>,
@@ -98,7 +97,6 @@ impl<'c> Builder<'c> {
         if servers.is_empty() { self.null() } else { self.add(AnyHandle::AllSync(AllSync::new(servers))) }
     }
 
-    /// Cold clusters of all workers.
     pub(crate) fn warm_ups(&self) -> &WarmUps {
         &self.settings.warm_ups
     }

@@ -6,7 +6,6 @@ use crate::step::NodeId;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What names stand for.
 pub(super) type Named<'c> = HashMap<Arc<str>, Meaning<'c>>;
 
 #[derive(Debug)]
@@ -16,7 +15,6 @@ pub(super) enum Meaning<'c> {
     UnderWay,
     /// What was wrong with it, in a shadow that was left out: it is not read again.
     Failed(ConfigError),
-    /// A list has several.
     Routes(Children, Place),
 }
 

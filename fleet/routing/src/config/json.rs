@@ -3,7 +3,6 @@
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
-/// Where a value stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// The file, or another name of the source.
@@ -13,7 +12,6 @@ pub struct Place {
 }
 
 impl Place {
-    /// An error here.
     pub fn error(&self, reason: impl Into<String>) -> ConfigError {
         let mut reason = reason.into();
         if let Some(end) = (REASON_MAX..reason.len()).find(|&at| reason.is_char_boundary(at)) {
@@ -53,7 +51,6 @@ pub enum Value {
     Object(Vec<(Arc<str>, Json)>),
 }
 
-/// Why a configuration was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {reason}")]
 pub struct ConfigError {
@@ -62,7 +59,6 @@ pub struct ConfigError {
 }
 
 impl Json {
-    /// An error at this value.
     pub fn error(&self, reason: impl Into<String>) -> ConfigError {
         self.place.error(reason)
     }

@@ -19,16 +19,13 @@ pub(super) const STEPS: u64 = 2_000_000;
 pub(super) const SERVER_STEPS: u64 = 4;
 /// Values in the result, and pieces of [`STEP_BYTES`] of text.
 pub(super) const RESULT_SIZE: u64 = 1_000_000;
-/// Imports within each other.
 pub(super) const IMPORT_NESTING: usize = 32;
-/// Files imported.
 pub(super) const IMPORTS: usize = 1000;
 /// Pools that inherit from each other in a row.
 pub(super) const POOL_ANCESTORS: usize = 32;
 
 const STEP_BYTES: u64 = 32;
 
-/// The steps that are left.
 #[derive(Debug)]
 pub(super) struct Budget(Cell<u64>);
 

@@ -10,7 +10,6 @@ use super::limits::{Budget, RESULT_SIZE, steps};
 use super::parse::parse;
 use super::sources::Sources;
 
-/// What was read.
 #[derive(Debug)]
 pub struct Loaded {
     /// Without `macros`, and with all that they stood for.

@@ -39,7 +39,6 @@ const CHECK: u32 = 1;
 const EXPIRE: u32 = 2;
 /// the item, after its pieces were stored;
 const STORE: u32 = 3;
-/// the piece with a number.
 const PIECE: u32 = 16;
 
 /// What is known of the pieces: a state has it in its bits.

@@ -47,7 +47,6 @@ impl EjectHosts {
         self.selector.choices(request.routing_key()).nth(number as usize)
     }
 
-    /// Those that are asked first.
     fn child(&self, request: &Request<'_>, place: usize) -> NodeId {
         match &self.unlogged {
             Some(unlogged) if request.op.group() == Group::Delete => unlogged[place],

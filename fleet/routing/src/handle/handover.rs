@@ -12,7 +12,6 @@ use std::time::Duration;
 
 #[derive(Debug)]
 pub(crate) struct Handover {
-    /// Who has the keys now.
     present: NodeId,
     /// Who had them, or will have them: it is sent a delete with each change of a key.
     other: NodeId,

@@ -27,7 +27,6 @@ enum Sets {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Gets {
     One,
-    /// All replicas are asked.
     FirstHit,
 }
 

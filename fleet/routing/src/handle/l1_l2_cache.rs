@@ -20,7 +20,6 @@ struct Caches {
     l2: NodeId,
     /// Seconds that items from the second cache stay in the first; 0 is for ever.
     exptime: i32,
-    /// The same for misses.
     miss_exptime: i32,
 }
 
@@ -45,7 +44,6 @@ struct Misses {
 const NEGATIVE: u32 = 0x1_0000;
 const NEGATIVE_VALUE: &[u8] = b"ncache";
 
-/// What was asked.
 const L1: u32 = 0;
 const L2: u32 = 1;
 

@@ -23,7 +23,6 @@ pub(crate) struct L1L2SizeSplit {
     retries: u8,
 }
 
-/// Where long values are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Long {
     InL2,
@@ -38,7 +37,6 @@ const ALIAS: &[u8] = b"|==|";
 const ALIAS_MAX: usize = 4 + 20;
 const FAILURE_TTL: i64 = 60;
 
-/// What was asked.
 const L1: u32 = 0;
 const L2: u32 = 1;
 /// What the first cache has by now, and that it expires.
@@ -98,7 +96,6 @@ impl L1L2SizeSplit {
         Then::Wait
     }
 
-    /// The second cache has answered.
     fn after_l2(&self, cx: &mut Cx<'_>, state: &mut State, request: &Request<'_>, answer: &Answer<'_>) -> Then {
         let found = Found::of(state);
         let has_unique = matches!(request.op, Op::Gets | Op::Gats);

@@ -16,7 +16,6 @@ pub(crate) struct LatencyInjection {
     total_ms: u32,
 }
 
-/// What a handle waits for.
 const CHILD: u32 = 0;
 const BEFORE: u32 = 1;
 const AFTER: u32 = 2;
@@ -26,7 +25,6 @@ const TOTAL: u32 = 3;
 const REPLIED: u32 = 1;
 const TOTAL_OVER: u32 = 2;
 
-/// An hour.
 const DELAY_MAX: i64 = 3_600_000;
 
 const NO_PAYLOAD: &str = "requests of memcached's protocols have no field for a delay";

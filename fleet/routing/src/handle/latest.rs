@@ -18,7 +18,6 @@ pub(crate) struct Latest {
     count: usize,
     /// What is done about failures; of its children only the number matters.
     failover: Failover,
-    /// This host's order.
     order: OnceCell<Box<[NodeId]>>,
 }
 

@@ -7,7 +7,6 @@ use crate::request::Request;
 use crate::step::{Cx, DestinationId, Hop, NodeId, Rewrite, State, Step, Then};
 use std::fmt::Debug;
 
-/// A kind of handle.
 pub(crate) trait Handle: Debug + Sized {
     /// Reads it from a configuration: an object with `type`, or what stands behind the bar of a short form, as `PoolRoute|A`.
     fn parse(build: &mut Builder<'_>, json: &Json) -> Result<Self, ConfigError>;
@@ -19,7 +18,6 @@ pub(crate) trait Handle: Debug + Sized {
         None
     }
 
-    /// What becomes of a request.
     fn enter(&self, cx: &mut Cx<'_>, request: &Request<'_>) -> Step;
 
     /// Asks all children that may ever be asked about a request, in their order, and counts nothing.
@@ -51,13 +49,11 @@ macro_rules! handles {
         $(mod $file;)+
         $(pub(crate) use $file::$handle;)+
 
-        /// A handle of any kind.
         #[derive(Debug)]
         pub(crate) enum AnyHandle {
             $($handle($handle),)+
         }
 
-        /// The names of all kinds.
         pub(crate) const NAMES: &[&str] = &[$($($name),+),+];
 
         impl AnyHandle {

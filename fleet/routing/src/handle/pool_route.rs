@@ -83,7 +83,6 @@ impl PoolRoute {
         members.add(AnyHandle::no_children())
     }
 
-    /// What requests are passed to.
     pub(crate) fn node(&self) -> NodeId {
         self.node
     }

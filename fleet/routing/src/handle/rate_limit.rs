@@ -19,7 +19,6 @@ pub(crate) struct RateLimit {
 /// Of a worker. It begins empty, as mcrouter's does.
 #[derive(Debug)]
 struct Bucket {
-    /// Tokens a second.
     rate: f64,
     burst: f64,
     tokens: Cell<f64>,

@@ -21,7 +21,6 @@ impl Resize {
         Resize { before, after, same, moved }
     }
 
-    /// How it selects for now.
     pub(crate) fn selection(&self) -> &Selector {
         &self.before
     }

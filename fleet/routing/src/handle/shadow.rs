@@ -14,7 +14,6 @@ pub(crate) struct Shadow {
     shadows: Box<[(NodeId, Chosen)]>,
 }
 
-/// Which requests have a shadow.
 #[derive(Clone, Debug)]
 struct Chosen {
     keys: Keys,

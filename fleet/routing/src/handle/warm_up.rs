@@ -24,7 +24,6 @@ pub(crate) struct WarmUp {
     meter: Meter,
 }
 
-/// What was asked.
 const COLD: u32 = 0;
 const WARM: u32 = 1;
 const FILL: u32 = 2;
@@ -122,7 +121,6 @@ impl WarmUp {
         self.meter.count(what, cx.facts.now_s);
     }
 
-    /// The cold cluster has answered.
     fn after_cold(
         &self,
         cx: &mut Cx<'_>,
@@ -212,7 +210,6 @@ impl WarmUp {
         Then::Held
     }
 
-    /// The warm cluster has answered.
     fn after_warm(&self, cx: &mut Cx<'_>, state: &State, request: &Request<'_>, answer: &Answer<'_>) -> Then {
         // Where other deletes hold off, the warm cluster has items that stand for none.
         let is_none = hold_off::is_sentinel(answer);

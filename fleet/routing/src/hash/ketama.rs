@@ -15,7 +15,6 @@ const MOST_SERVERS: usize = 1 << 16;
 pub(super) struct Ring {
     /// Ascending.
     points: Box<[u32]>,
-    /// Whose the points are.
     servers: Box<[u32]>,
     /// How many servers have points: one of a very low weight has none.
     reachable: usize,

@@ -7,7 +7,6 @@ use crate::step::DestinationId;
 pub(super) enum Done {
     /// The answer that it was given last.
     Present,
-    /// The same with another number.
     Renumbered(u64),
     Made(Outcome),
     /// The sink did not send the request to this server.
@@ -37,7 +36,6 @@ impl Done {
         }
     }
 
-    /// The same with another number.
     pub(super) fn renumbered(self, number: u64) -> Self {
         match self {
             Done::Present | Done::Renumbered(_) => Done::Renumbered(number),

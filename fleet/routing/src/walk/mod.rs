@@ -31,7 +31,6 @@ const NO_KEY: &[u8] = b"there is no key behind the routing prefix";
 
 /// Where requests go to servers, and answers to clients.
 pub trait Sink {
-    /// Names a client's request.
     type Ticket: Copy;
 
     /// Sends a request to a server. Its answer is given to [`Walks::answer`], exactly once, with `origin`. If it is a delete, it may be logged
@@ -47,7 +46,6 @@ pub trait Sink {
         origin: Origin<Self::Ticket>,
     ) -> Result<(), Outcome>;
 
-    /// Answers a client.
     fn answer(&mut self, ticket: Self::Ticket, answer: &Answer<'_>);
 
     /// The time of [`Facts::now_ms`] by now.
@@ -75,7 +73,6 @@ pub trait Sink {
     }
 }
 
-/// Who has asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin<T> {
     Client(T),
@@ -131,7 +128,6 @@ struct UnderWay<T> {
     vacant: Vec<u32>,
     /// What handles ask for: a stack, of which each uses the end.
     asks: Vec<Ask>,
-    /// Keys that handles have written.
     scratch: Vec<u8>,
     /// What a handle has just said that it waits for.
     waits: Vec<Wait>,
@@ -173,7 +169,6 @@ impl<T: Copy> Walks<T> {
         self.trees.has_former(ago)
     }
 
-    /// How many handles remember something.
     pub fn frames(&self) -> usize {
         self.under_way.frames.len() - self.under_way.vacant.len()
     }

@@ -26,7 +26,6 @@ impl Trees {
         Planted { tree: &self.current, number: self.number }
     }
 
-    /// The tree with this number.
     #[inline]
     pub(super) fn numbered(&self, number: u32) -> Option<Planted<'_>> {
         if number == self.number {

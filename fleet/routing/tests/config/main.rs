@@ -12,7 +12,6 @@ use std::collections::HashMap;
 
 use guira_routing::config::{ConfigError, Globals, Json, Loaded, Sources, Value, load};
 
-/// Files by name.
 #[derive(Default)]
 struct Files(HashMap<String, String>);
 

@@ -15,7 +15,6 @@ const COUNTERS: &[(&str, &str)] = &[
     ("out of memory, sending", "response_obj_oom"),
 ];
 
-/// Tables of connections.
 pub(crate) fn connections(node: &Node) -> Vec<Block> {
     let Some(reading) = node.last() else {
         return vec![Block::new("connections", PAIRS).with_note(Some("waiting for the node".to_owned()))];

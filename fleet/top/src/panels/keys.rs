@@ -5,7 +5,6 @@ use crate::node::Node;
 use crate::reading::{Listing, Ranking, Subject, Window};
 use crate::units::{bytes, count, or_unknown};
 
-/// The list that is chosen.
 pub(crate) fn keys(node: &Node, listing: Listing) -> Block {
     let what = match listing.subject {
         Subject::Keys => "keys",

@@ -18,5 +18,4 @@ pub(crate) use servers::servers;
 
 use crate::block::Align;
 
-/// A name and its figure.
 const PAIRS: &[(&str, Align)] = &[("", Align::Left), ("", Align::Right)];

@@ -47,7 +47,6 @@ pub(crate) fn rates(node: &Node) -> Block {
     block
 }
 
-/// The hit ratio.
 pub(crate) fn ratio(node: &Node) -> Block {
     let mut block = Block::new("hit ratio", PAIRS);
     let now = node.change().and_then(Change::hit_ratio);
@@ -77,7 +76,6 @@ pub(crate) fn memory(node: &Node) -> Block {
     block
 }
 
-/// The process.
 pub(crate) fn server(node: &Node) -> Block {
     let mut block = Block::new("server", PAIRS);
     let Some(reading) = node.last() else { return block };

@@ -11,7 +11,6 @@ const STATES_MAX: usize = 64;
 /// Upper bounds, in seconds, of the times since the last command; the last is open.
 pub(crate) const IDLE: [u64; 4] = [1, 10, 60, 3600];
 
-/// How many connections do what.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Connections {
     by_state: BTreeMap<String, u64>,
@@ -21,7 +20,6 @@ pub(crate) struct Connections {
 }
 
 impl Connections {
-    /// Sockets in each state.
     pub(crate) fn by_state(&self) -> impl Iterator<Item = (&str, u64)> {
         self.by_state.iter().map(|(state, count)| (state.as_str(), *count))
     }

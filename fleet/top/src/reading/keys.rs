@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use super::{Sink, number};
 use crate::printable::{decoded, printable};
 
-/// Ranks that are kept.
 const RANK_MAX: u32 = 1000;
 
 /// Since when was counted.
@@ -15,14 +14,12 @@ pub(crate) enum Window {
     Total,
 }
 
-/// What is ranked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Subject {
     Keys,
     Prefixes,
 }
 
-/// By what they are ranked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Ranking {
     Requests,
@@ -30,7 +27,6 @@ pub(crate) enum Ranking {
     Misses,
 }
 
-/// One of the lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Listing {
     pub(crate) window: Window,
@@ -67,14 +63,12 @@ impl Listing {
 /// A key or a prefix, and how often it was counted, about.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub(crate) struct KeyCount {
-    /// Made printable.
     pub(crate) key: String,
     pub(crate) count: u64,
     /// How much too high the count may be.
     pub(crate) error: Option<u64>,
 }
 
-/// All lists.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub(crate) struct TopKeys {
     /// One request in this many is counted.

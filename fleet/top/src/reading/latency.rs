@@ -64,7 +64,6 @@ impl Latencies {
         &self.0
     }
 
-    /// The series of this name.
     pub(crate) fn of(&self, name: &str) -> Option<&Series> {
         self.0.iter().find(|series| series.name == name)
     }

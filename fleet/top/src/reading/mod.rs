@@ -30,12 +30,10 @@ pub(crate) enum Group {
     Latency,
     Connections,
     Keys,
-    /// Of a router.
     Servers,
 }
 
 impl Group {
-    /// All that there is.
     pub(crate) const ALL: &[Self] = &[
         Self::General,
         Self::Settings,
@@ -71,7 +69,6 @@ pub(crate) enum Part<T> {
     NotAsked,
     /// The server does not tell it; its words.
     Refused(String),
-    /// What it told.
     Told(T),
 }
 
@@ -209,7 +206,6 @@ impl Sink for Stats {
     }
 }
 
-/// A number of a line.
 fn number(value: &[u8]) -> Option<u64> {
     std::str::from_utf8(value).ok()?.parse().ok()
 }

@@ -39,7 +39,6 @@ pub(crate) struct ServerFigures {
     pub(crate) refused: u64,
 }
 
-/// Servers by name.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub(crate) struct Servers(BTreeMap<String, ServerFigures>);
 

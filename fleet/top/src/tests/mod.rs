@@ -87,7 +87,6 @@ pub(crate) fn tell(reading: &mut Reading, group: Group, text: &str) {
     reading.told(group);
 }
 
-/// A stock memcached.
 pub(crate) fn stock(seconds: u64) -> Reading {
     let mut reading = Reading::new(Duration::from_secs(seconds));
     let text = format!(

@@ -6,10 +6,8 @@ use plotters::prelude::{
 
 use super::{CAPTION, FONT, MARGIN, PlotError, SIZE, Steps, colour};
 
-/// Groups of bars.
 #[derive(Debug, Clone)]
 pub struct Bars {
-    /// Stands above them.
     pub title: &'static str,
     /// A logarithmic axis shows figures that differ a hundredfold.
     pub steps: Steps,

@@ -9,41 +9,31 @@ use serde::{Deserialize, Serialize};
 
 use super::{CAPTION, FONT, MARGIN, PlotError, SIZE, Steps, colour, short};
 
-/// Lines over two axes.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Chart {
     /// The name of its file, without `.svg`.
     pub name: String,
-    /// Stands above it.
     pub title: String,
-    /// The horizontal axis.
     pub x: Axis,
-    /// The vertical axis.
     pub y: Axis,
     /// The lines, in the order of the legend.
     pub lines: Vec<Line>,
 }
 
-/// An axis.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Axis {
     /// What it shows, with its unit.
     pub about: String,
-    /// How it is divided.
     pub steps: Steps,
 }
 
-/// A line of a chart.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Line {
-    /// Its name in the legend.
     pub name: String,
-    /// Where it goes.
     pub points: Vec<Dot>,
     /// The index of its colour; that of its place among the lines if there is none.
     #[serde(skip)]
     pub colour: Option<usize>,
-    /// What is marked on it.
     #[serde(skip)]
     pub marks: Marks,
 }
@@ -51,7 +41,6 @@ pub struct Line {
 /// What is marked on a line.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum Marks {
-    /// Its points.
     #[default]
     Points,
     /// Nothing.
@@ -60,12 +49,9 @@ pub enum Marks {
     Others(Vec<Dot>),
 }
 
-/// A point of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Dot {
-    /// On the horizontal axis.
     pub x: f64,
-    /// On the vertical axis.
     pub y: f64,
     /// Half the length of the bar through it: the spread of its runs.
     pub spread: f64,
@@ -98,7 +84,6 @@ impl Line {
 }
 
 impl Axis {
-    /// An axis with this unit.
     pub fn new(about: &str, steps: Steps) -> Self {
         Self { about: about.to_owned(), steps }
     }

@@ -20,7 +20,6 @@ impl From<Box<dyn std::error::Error>> for PlotError {
     }
 }
 
-/// How an axis is divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Steps {
     /// From 0.

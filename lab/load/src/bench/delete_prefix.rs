@@ -77,7 +77,6 @@ pub struct Rate {
     pub per_cpu_s: f64,
 }
 
-/// One round.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Round {
     /// Microseconds until both deletes were answered.
@@ -96,12 +95,9 @@ pub struct Round {
     pub found: u64,
 }
 
-/// What one engine did.
 #[derive(Debug, Clone, Serialize)]
 pub struct Deleted {
-    /// The engine.
     pub engine: String,
-    /// Items that it held.
     pub items: u64,
     /// Every round.
     pub rounds: Vec<Round>,
@@ -116,7 +112,6 @@ impl Round {
 }
 
 impl Deleted {
-    /// The median of the rounds.
     #[must_use]
     pub fn median(&self, of: impl Fn(&Round) -> f64) -> f64 {
         median(&self.rounds.iter().map(of).collect::<Vec<_>>())
@@ -354,7 +349,6 @@ fn lacking(name: &str) -> LoadError {
     LoadError::Options(format!("stats lack {name}"))
 }
 
-/// The connection of whoever deletes.
 struct Connection {
     addr: SocketAddr,
     socket: BufReader<TcpStream>,

@@ -31,18 +31,14 @@ const END: &[u8] = b"END\r\n";
 /// A load, and how long it is measured without and with dumps.
 #[derive(Debug, Clone)]
 pub struct Case {
-    /// The load.
     pub load: LoadSpec,
-    /// Length of each measurement.
     pub duration: Duration,
 }
 
 /// What a server did beside its dumps.
 #[derive(Debug, Clone, Serialize)]
 pub struct Dumped {
-    /// The server.
     pub server: String,
-    /// Items that it held.
     pub items: u64,
     /// Lines of items in the last dump.
     pub listed: u64,
@@ -52,7 +48,6 @@ pub struct Dumped {
     pub seconds_per_dump: f64,
     /// Operations per second of the load alone, the median of the rounds.
     pub alone_per_s: f64,
-    /// The same beside the dumps.
     pub beside_per_s: f64,
     /// Operations per second of the server's processor time of the load alone.
     pub alone_per_cpu_s: f64,
@@ -158,7 +153,6 @@ pub(super) fn beside_dumps(
     })
 }
 
-/// One complete dump.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Listed {
     items: u64,
@@ -268,7 +262,6 @@ impl Dump {
 enum Answer {
     /// A dump with its number of items and of bytes.
     Listed(u64, u64),
-    /// Another line.
     Refused(String),
 }
 

@@ -40,7 +40,6 @@ const LONG_LEN: u32 = 1_048_000;
 /// Longer than those of small items, so that no key has both a long value and a short one.
 const LONG_KEY_LEN: usize = 20;
 
-/// Clients of a storm.
 const CROWD: usize = 500;
 /// Long values that each of them asks for.
 const ASKED: usize = 4;
@@ -49,14 +48,11 @@ const STORM: Duration = Duration::from_millis(500);
 /// How often a storm looks whether it is over.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// What the servers hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Plan {
-    /// Small items.
     pub keys: u64,
 }
 
-/// Who else is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Other {
     Nobody,
@@ -92,7 +88,6 @@ impl Other {
         }
     }
 
-    /// Its loads.
     fn loads(
         self,
         plan: Plan,
@@ -116,7 +111,6 @@ impl Other {
 /// What the client that asks for little waited in one round, and what the others were given meanwhile.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Round {
-    /// Latencies of its gets.
     pub latency: Percentiles,
     /// What each of the others had, per second: requests, dumps, or connections.
     pub others_per_s: Vec<f64>,
@@ -127,13 +121,9 @@ pub struct Round {
 /// All rounds of one server beside one kind of other clients.
 #[derive(Debug, Clone, Serialize)]
 pub struct Beside {
-    /// Who else was served.
     pub other: &'static str,
-    /// At which pace.
     pub pace: &'static str,
-    /// The server.
     pub server: String,
-    /// The rounds.
     pub rounds: Vec<Round>,
 }
 

@@ -42,12 +42,9 @@ const SET: &[u8] = b"set idle 0 0 32\r\n0123456789abcdef0123456789abcdef\r\n";
 const GET: &[u8] = b"get idle\r\n";
 const HIT: &[u8] = b"VALUE idle 0 32\r\n0123456789abcdef0123456789abcdef\r\nEND\r\n";
 
-/// What is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Case {
-    /// Its name.
     pub name: &'static str,
-    /// How many connections.
     pub connections: usize,
     /// By what they reach the server.
     pub wire: Wire,
@@ -56,17 +53,13 @@ pub struct Case {
 /// What a server's idle connections cost it.
 #[derive(Debug, Clone, Serialize)]
 pub struct Idle {
-    /// The case.
     pub case: &'static str,
-    /// The server.
     pub server: String,
-    /// How many connections were opened.
     pub connections: usize,
     /// Resident bytes of the process before, with one connection.
     pub resident_before: u64,
     /// Resident bytes of the process with all of them open.
     pub resident_after: u64,
-    /// What one connection added.
     pub bytes_per_connection: f64,
 }
 

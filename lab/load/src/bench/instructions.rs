@@ -37,12 +37,10 @@ const WAIT_MAX: Duration = Duration::from_secs(120);
 const ARGUMENTS: [&str; 5] =
     ["serve", "--listen=127.0.0.1:0", "--workers=1", "--memory=64MiB", "--disable-advice"];
 
-/// What is counted.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// Another guira, to be compared with.
     pub against: Option<PathBuf>,
-    /// The engines.
     pub engines: Vec<String>,
 }
 
@@ -51,9 +49,7 @@ pub struct Plan {
 struct Case {
     name: &'static str,
     operation: Operation,
-    /// Requests that are sent together.
     pipeline: usize,
-    /// Keys of a request.
     keys: u32,
     /// Requests of the shorter run, and of the longer one.
     requests: [u64; 2],
@@ -87,11 +83,8 @@ const CASES: [Case; 4] = [
 /// Instructions for an operation of one load with one engine.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Counted {
-    /// The load.
     pub load: &'static str,
-    /// The engine.
     pub engine: String,
-    /// Instructions for an operation.
     pub instructions: f64,
     /// The same of the other binary.
     pub against: Option<f64>,

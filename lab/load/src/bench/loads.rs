@@ -12,40 +12,29 @@ const MIB: u64 = 1 << 20;
 /// What a server holds while it is measured.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DataSet {
-    /// How many keys.
     pub keys: u64,
-    /// How long their values are.
     pub sizes: SizeModel,
     /// The server's memory in bytes.
     pub memory: u64,
-    /// The server's worker threads.
     pub workers: usize,
     /// By what the server is reached.
     pub wire: Wire,
 }
 
-/// One load.
 #[derive(Debug, Clone)]
 pub struct LoadSpec {
     /// Its name on the command line and in tables.
     pub name: &'static str,
     /// What it is, in a few words.
     pub about: &'static str,
-    /// What the server holds.
     pub data: DataSet,
-    /// How requests are spelled.
     pub protocol: Protocol,
-    /// Connections.
     pub connections: usize,
     /// Requests in flight on each connection.
     pub pipeline: usize,
-    /// Keys in a multiget.
     pub multiget_keys: u32,
-    /// Which operations.
     pub mix: Mix,
-    /// Which keys.
     pub popularity: Popularity,
-    /// What a miss leads to.
     pub on_miss: OnMiss,
     /// Requests sent before the first round, until the cache holds what it will hold.
     pub settle: u64,

@@ -10,13 +10,11 @@ use crate::server::Kind;
 /// The machine that a bench ran on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Machine {
-    /// The processor's name.
     pub processor: String,
     /// How many processors the system has.
     pub processors: usize,
     /// Memory in bytes.
     pub memory: u64,
-    /// The kernel.
     pub kernel: String,
     /// Processes that wanted to run in the minute before (the load average): above 0.3, others disturbed.
     pub busy: String,

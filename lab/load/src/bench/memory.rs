@@ -19,24 +19,17 @@ use crate::target::Target;
 
 const MIB: u64 = 1 << 20;
 
-/// What is set.
 #[derive(Debug, Clone)]
 pub struct Case {
-    /// Its name.
     pub name: String,
     /// Memory allowed, in bytes.
     pub memory: u64,
-    /// Distinct keys set.
     pub keys: u64,
-    /// How keys are spelled.
     pub shape: KeyShape,
-    /// How long values are.
     pub sizes: SizeModel,
-    /// Client flags.
     pub flags: u32,
     /// Seconds until expiry, 0 for never.
     pub exptime: u32,
-    /// Which servers it is for.
     pub audience: Audience,
 }
 
@@ -45,7 +38,6 @@ pub struct Case {
 pub enum Audience {
     /// Every cache.
     All,
-    /// Guira alone.
     Guira,
 }
 
@@ -57,12 +49,9 @@ impl Case {
     }
 }
 
-/// What one server held.
 #[derive(Debug, Clone, Serialize)]
 pub struct Held {
-    /// The case.
     pub case: String,
-    /// The server.
     pub server: String,
     /// Memory allowed, in bytes.
     pub memory: u64,

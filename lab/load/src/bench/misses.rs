@@ -44,7 +44,6 @@ const VARIANTS: &[(&str, &[&str])] = &[
 /// Guira without options.
 const DEFAULT: &str = "guira";
 
-/// What is replayed.
 #[derive(Debug, Clone, Default)]
 pub struct Plan {
     /// A folder of traces that are not in the repository.
@@ -56,13 +55,10 @@ pub struct Plan {
 /// What one server missed of one trace.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Missed {
-    /// The trace.
     pub trace: &'static str,
     /// Length of each value; none where the trace tells sizes.
     pub value_len: Option<u32>,
-    /// Requests replayed.
     pub requests: u64,
-    /// Keys that they ask for.
     pub keys: u64,
     /// Bytes of those keys and their values.
     pub bytes: u64,
@@ -78,11 +74,9 @@ pub struct Missed {
     pub items: u64,
     /// `evictions`.
     pub evictions: u64,
-    /// Gets.
     pub gets: u64,
     /// Those of them that found nothing.
     pub misses: u64,
-    /// Sets that were refused.
     pub refused: u64,
 }
 
@@ -93,7 +87,6 @@ impl Missed {
     }
 }
 
-/// A trace at one size.
 struct Job<'a> {
     case: &'a Case,
     extent: Extent,
@@ -151,7 +144,6 @@ pub fn run(plan: &Plan, options: &Options, log: &mut dyn FnMut(&str)) -> Result<
     Ok(rows)
 }
 
-/// The processors of each replay.
 fn lanes(options: &Options) -> Vec<Vec<usize>> {
     let mut cores: Vec<usize> = [&options.server_cores[..], &options.client_cores[..]].concat();
     cores.sort_unstable();

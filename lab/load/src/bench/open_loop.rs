@@ -25,15 +25,12 @@ pub struct Point {
 /// Latencies of one server in the open loop.
 #[derive(Debug, Clone, Serialize)]
 pub struct Latencies {
-    /// The server.
     pub server: String,
     /// Requests per second that were sent.
     pub rate_per_s: f64,
     /// p99.9 of each round in microseconds.
     pub p999_us_rounds: Vec<f64>,
-    /// Percentiles over all rounds.
     pub all: Percentiles,
-    /// The curve over all rounds.
     pub curve: Vec<Point>,
 }
 

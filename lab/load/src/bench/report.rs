@@ -44,7 +44,6 @@ struct Raw<'a> {
     routed: &'a Routed,
 }
 
-/// One load's rounds.
 #[derive(Debug, Serialize)]
 struct RawLoad {
     load: &'static str,

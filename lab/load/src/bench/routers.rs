@@ -30,7 +30,6 @@ pub use contestant::{Binaries, Router, named};
 pub use latency::Delayed;
 pub(super) use table::table;
 
-/// Keys that routers forward.
 const KEYS: u64 = 10_000;
 
 /// What a reader must know to read the tables of routers rightly.
@@ -46,37 +45,28 @@ do, and so it can cost more than a router. Routers, servers and client were kept
 /// What is measured.
 #[derive(Debug, Clone, Default)]
 pub struct Plan {
-    /// Closed loops.
     pub loads: Vec<LoadSpec>,
     /// Whether the latency that routers add is measured.
     pub latency: Option<LoadSpec>,
-    /// Idle clients.
     pub idle: Option<super::idle::Case>,
 }
 
 /// Everything that was measured of routers.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Routed {
-    /// Costs of keys.
     pub loads: Vec<Forwarded>,
-    /// Latencies.
     pub latency: Vec<Delayed>,
-    /// Memory of idle clients.
     pub idle: Vec<Idle>,
 }
 
 /// What one router did with one load.
 #[derive(Debug, Clone, Serialize)]
 pub struct Forwarded {
-    /// The load.
     pub load: &'static str,
-    /// The router.
     pub router: String,
-    /// The rounds.
     pub rounds: Vec<Round>,
 }
 
-/// One round of one router.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub struct Round {
     /// Keys asked for per second of the router's processor time.
@@ -87,7 +77,6 @@ pub struct Round {
     pub behind_us: f64,
     /// Latency of a get, in microseconds.
     pub p50_us: f64,
-    /// The same.
     pub p99_us: f64,
     /// Keys that were not found.
     pub misses: u64,

@@ -20,7 +20,6 @@ const KEYS: u64 = 25_000_000;
 /// A short bench allows this part of the memory and sets this part of the keys.
 const QUICK_PART: u64 = 16;
 
-/// The parts beside the loads.
 const OPEN: &str = "open";
 const MEMORY: &str = "memory";
 const MEMORY_STAMPED: &str = "memory-stamped";
@@ -76,24 +75,18 @@ const OPEN_LOAD: &str = "get1";
 /// How much of a record is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
-    /// A record.
     Full,
-    /// A direction.
     Quick,
 }
 
-/// What is run.
 #[derive(Debug, Clone, Default)]
 pub struct Selection {
     /// Closed loops, measured in operations per second of processor time.
     pub loads: Vec<LoadSpec>,
-    /// The open loop.
     pub open: Option<LoadSpec>,
-    /// Memory for each item.
     pub memory: Vec<Case>,
     /// Items held at equal resident size.
     pub equal: Vec<Case>,
-    /// Memory for each idle connection.
     pub idle: Vec<idle::Case>,
     /// A load beside dumps of all keys.
     pub dump: Option<dump::Case>,
@@ -103,11 +96,8 @@ pub struct Selection {
     pub misses: Option<misses::Plan>,
     /// A delete by prefix beside a load.
     pub delete_prefix: Option<delete_prefix::Case>,
-    /// Takeovers.
     pub takeover: Option<takeover::Case>,
-    /// Instructions for an operation.
     pub instructions: Option<instructions::Plan>,
-    /// Routers.
     pub routers: routers::Plan,
 }
 

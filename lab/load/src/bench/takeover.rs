@@ -36,22 +36,17 @@ const WAIT_MAX: Duration = Duration::from_secs(120);
 /// What the servers hold, and how long clients ask.
 #[derive(Debug, Clone)]
 pub struct Case {
-    /// Keys that are set.
     pub keys: u64,
     /// The server's memory in bytes.
     pub memory: u64,
     /// How long clients ask each time; a takeover begins in the middle.
     pub duration: Duration,
-    /// The engines.
     pub engines: Vec<String>,
 }
 
-/// What one engine did.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TakenOver {
-    /// The engine.
     pub engine: String,
-    /// Items that it held.
     pub items: u64,
     /// The longest that a client has waited in each takeover, in milliseconds.
     pub longest_ms: Vec<f64>,
@@ -59,11 +54,9 @@ pub struct TakenOver {
     pub quiet_ms: Vec<f64>,
     /// Gets beside takeovers and after them.
     pub gets: u64,
-    /// Those that missed.
     pub misses: u64,
     /// The share of the gets before that missed: mica's index may have lost some.
     pub missed_before: f64,
-    /// Idle connections that were closed.
     pub closed: usize,
 }
 

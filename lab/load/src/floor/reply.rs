@@ -17,16 +17,13 @@ const COPIED_MAX: usize = 4 << 10;
 pub struct Shape {
     /// Length of the key in a `VALUE` line.
     pub key_len: usize,
-    /// Length of the value.
     pub value_len: usize,
 }
 
-/// What can be answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Template {
     /// A value and the end of the reply.
     Hit,
-    /// A value.
     Value,
     /// The end of a reply with values.
     End,
@@ -148,7 +145,6 @@ impl Runs {
 pub(super) struct Repetitions {
     templates: Arc<Templates>,
     template: Template,
-    /// Of all repetitions.
     length: usize,
 }
 

@@ -22,7 +22,6 @@ const TURN_MAX: usize = 64;
 /// What can be answered to a datagram.
 const ANSWERS: [Template; 4] = [Template::Hit, Template::Stored, Template::Deleted, Template::Error];
 
-/// The floor's UDP socket.
 #[derive(Debug)]
 pub(super) struct Udp {
     socket: UdpSocket,
@@ -55,7 +54,6 @@ impl Udp {
         Ok(Self { socket, input: vec![0; INPUT_LEN], replies })
     }
 
-    /// Where it listens.
     pub(super) fn local_addr(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }

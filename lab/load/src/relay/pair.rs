@@ -8,7 +8,6 @@ use rustix::net::{Shutdown, shutdown};
 /// Reads of one end before others are served.
 const READS_MAX: usize = 4;
 
-/// Either end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
     Client,
@@ -33,7 +32,6 @@ struct End {
     unsent: Vec<u8>,
     /// It sends nothing any more.
     is_silent: bool,
-    /// What the poller waits for.
     interest: Interest,
 }
 

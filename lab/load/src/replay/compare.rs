@@ -20,18 +20,15 @@ use crate::server::{Kind, Server, Spec, Wire};
 
 const MIB: f64 = 1_048_576.0;
 
-/// One replay on one server.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
     /// The memory for which the comparison was made, in bytes.
     pub size: u64,
-    /// The server.
     pub server: String,
     /// What it was allowed so as to have that size, in bytes.
     pub memory: u64,
     /// Resident size of the process after the replay, in bytes.
     pub resident: u64,
-    /// Items it held then.
     pub items: u64,
     /// Processor time of the server for each request of the trace, in microseconds.
     pub cpu_us_per_request: f64,

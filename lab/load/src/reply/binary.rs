@@ -18,7 +18,6 @@ const TEXT_LEN_MAX: usize = 2048;
 const REFUSALS: [Status; 5] =
     [Status::TooLarge, Status::NotStored, Status::OutOfMemory, Status::Busy, Status::TemporaryFailure];
 
-/// A whole packet.
 #[derive(Debug, Clone, Copy)]
 struct Packet<'a> {
     header: &'a [u8],
@@ -37,7 +36,6 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// The flags of a value.
     fn flags(&self) -> Result<u32, ReplyError> {
         self.reply.flags().ok_or_else(|| fault("has no flags", self.header))
     }
@@ -47,7 +45,6 @@ impl<'a> Packet<'a> {
         if self.reply.is_empty() { Ok(()) } else { Err(fault("has a body", self.header)) }
     }
 
-    /// Counts a refusal.
     fn refused(&self, counters: &mut Counters) -> Result<(), ReplyError> {
         if !self.reply.status().is_some_and(|status| REFUSALS.contains(&status)) {
             return Err(fault("has a status that does not match the request", self.header));

@@ -53,7 +53,6 @@ impl Outbox {
         }
     }
 
-    /// Appends a delete.
     pub(super) fn push_delete_packet<S: Source>(&mut self, source: &mut S) {
         self.push_key_packet(source, opcode::DELETE, self.next_opaque);
     }

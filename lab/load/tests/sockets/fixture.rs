@@ -13,7 +13,6 @@ use std::time::Duration;
 use guira_load::target::{Carrier, Target};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-/// What the cache does wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// Nothing.
@@ -146,7 +145,6 @@ fn find(key: &str, items: &Items, fault: Fault) -> Option<Vec<u8>> {
     Some(value)
 }
 
-/// Whether the value was stored.
 fn set(key: &str, value: Vec<u8>, items: &Items, fault: Fault) -> bool {
     if fault == Fault::Refuse {
         return false;

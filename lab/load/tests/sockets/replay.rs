@@ -87,7 +87,6 @@ fn a_missing_file_is_named() {
     assert!(error.to_string().contains("/nowhere/x"), "{error}");
 }
 
-/// Notes what was skipped.
 #[derive(Default)]
 struct Skipped(Vec<String>);
 

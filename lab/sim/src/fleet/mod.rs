@@ -37,26 +37,17 @@ pub enum PoolError {
     Hash(#[from] HashError),
     /// Every part of the keys has so many copies.
     #[error("{nodes} nodes cannot hold {copies} copies of every key: use a multiple of the copies")]
-    Copies {
-        /// Nodes of the pool.
-        nodes: usize,
-        /// Copies of each key.
-        copies: usize,
-    },
+    Copies { nodes: usize, copies: usize },
 }
 
-/// A pool.
 #[derive(Debug, Clone, Copy)]
 pub struct Pool<'a> {
-    /// How many nodes it has.
     pub nodes: usize,
     /// On how many of them each key is: a request of a client goes to one of these for all of its keys.
     pub copies: usize,
-    /// The room of each node.
     pub room: u64,
     /// The order of its items: that of an engine.
     pub policy: &'a Choice,
-    /// Which node has a key.
     pub hash: HashKind,
     /// Nodes that take the keys of a lost one, each with the room of a node.
     pub gutter: usize,
@@ -70,11 +61,8 @@ pub struct Pool<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Way {
-    /// The other nodes have them.
     Rehash,
-    /// A gutter has them.
     Gutter,
-    /// The other copies have them.
     Copies,
 }
 
@@ -89,10 +77,8 @@ pub struct Load {
     pub bytes: f64,
 }
 
-/// What came of a pool.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Found {
-    /// How many nodes it has.
     pub nodes: usize,
     /// On how many of them each key is.
     pub copies: usize,
@@ -115,7 +101,6 @@ pub struct Found {
 pub struct Loss {
     /// What became of that node's keys.
     pub way: Way,
-    /// Its share of the load.
     pub share: f64,
     /// Hits over reads in the first window after it, and in the last.
     pub hit_ratios: [f64; 2],
@@ -175,7 +160,6 @@ impl Pool<'_> {
     }
 }
 
-/// A part of the requests.
 #[derive(Debug, Clone, Copy, Default)]
 struct Window {
     /// All that were for a key that can be held.

@@ -7,7 +7,6 @@ use serde::Serialize;
 use super::{Found, Load, Loss, Way};
 use crate::report::{Simulated, grid, grouped};
 
-/// What requests cost a node.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Costs {
     /// Processor time of a request of a client, in microseconds.
@@ -27,11 +26,9 @@ impl Costs {
 /// What was found of pools of several sizes.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// The trace or the workload.
     pub source: String,
     /// How it is written, or what it is made from and what was assumed.
     pub about: String,
-    /// How much was simulated.
     pub simulated: Simulated,
     /// Keys that are asked for, stored and deleted in a second.
     pub rate: f64,
@@ -39,9 +36,7 @@ pub struct Report {
     pub keys_at_once: usize,
     /// The room of a node, as it was written.
     pub memory: String,
-    /// What requests cost.
     pub costs: Costs,
-    /// The pools.
     pub pools: Vec<Found>,
 }
 

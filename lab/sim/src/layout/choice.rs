@@ -76,7 +76,6 @@ impl LayoutChoice {
         split_list(text).iter().map(|text| Self::parse(text)).collect()
     }
 
-    /// How it was written.
     #[must_use]
     pub fn name(&self) -> String {
         self.spec.to_string()

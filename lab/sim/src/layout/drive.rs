@@ -9,12 +9,10 @@ use super::{Layout, Usage};
 use crate::policy::{Id, PACE};
 use crate::stream::Stream;
 
-/// What became of a stream.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Outcome {
     /// Requests that asked for a key.
     pub reads: u64,
-    /// Reads that found it.
     pub hits: u64,
     /// Objects stored, also after misses.
     pub stores: u64,

@@ -13,7 +13,6 @@ pub(super) const KEY_BYTES: usize = size_of::<u32>();
 /// The largest item, in bytes as memcached counts them, unless half of memory is less.
 const ITEM_MAX: u64 = 1 << 20;
 
-/// What is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Object {
     /// Bytes of key and value.

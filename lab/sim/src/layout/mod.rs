@@ -43,7 +43,6 @@ trait Layout {
     /// Bytes of items that the cache has copied from one place to another.
     fn moved(&self) -> u64;
 
-    /// What memory is used for.
     fn usage(&mut self, now: u32) -> Usage;
 }
 
@@ -63,7 +62,6 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// All memory.
     #[must_use]
     pub fn total(&self) -> f64 {
         self.live + self.dead + self.rounding + self.free + self.metadata

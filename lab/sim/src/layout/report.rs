@@ -8,11 +8,9 @@ use crate::report::{Simulated, grid, grouped};
 /// What was simulated, and what came of it.
 #[derive(Debug, Clone, Serialize)]
 pub struct LayoutReport {
-    /// The trace or the workload.
     pub source: String,
     /// How it is written, or what it is made from and what was assumed.
     pub about: String,
-    /// How much was simulated.
     pub simulated: Simulated,
     /// Every layout at every size.
     pub points: Vec<LayoutPoint>,

@@ -30,7 +30,6 @@ pub(super) struct Slab {
     engine: CuckooEngine,
     session: SlabSession<guira_slab::Cuckoo>,
     memory: u64,
-    /// What values are made of.
     value: Vec<u8>,
     /// Bytes of the item of each key, as it was stored last.
     items: Vec<u64>,
@@ -47,7 +46,6 @@ pub(super) struct Slab {
     hits: u64,
 }
 
-/// Options of the engine.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Options {
     /// `None` for the one that would miss least, as a sample of the requests says.

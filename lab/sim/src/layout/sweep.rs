@@ -9,20 +9,14 @@ use crate::run::{Measure, Rules};
 use crate::size::Size;
 use crate::stream::Stream;
 
-/// What is simulated.
 #[derive(Debug)]
 pub struct LayoutSweep<'a> {
-    /// The requests.
     pub stream: &'a Stream,
-    /// The layouts.
     pub layouts: &'a [LayoutChoice],
-    /// The sizes.
     pub sizes: &'a [Size],
-    /// How requests are driven.
     pub rules: Rules,
 }
 
-/// One layout at one size.
 #[derive(Debug, Clone, Serialize)]
 pub struct LayoutPoint {
     /// The layout, as it was written.
@@ -31,10 +25,8 @@ pub struct LayoutPoint {
     pub size: Size,
     /// All of its memory, in bytes.
     pub memory: u64,
-    /// What became of the requests.
     #[serde(flatten)]
     pub outcome: Outcome,
-    /// Misses over reads.
     pub miss_ratio: f64,
     /// Bytes copied for each byte that was stored.
     pub copied: f64,

@@ -23,7 +23,6 @@ enum Place {
 
 use Place::{Nowhere, Often, OftenGhost, Once, OnceGhost};
 
-/// Two lists and their ghosts.
 #[derive(Debug)]
 pub(crate) struct Arc {
     limit: u64,

@@ -19,9 +19,7 @@ pub(crate) struct Belady<'a> {
     next_reads: &'a [u32],
     /// The request that will read each held key next.
     position: Vec<u32>,
-    /// All of those.
     positions: Positions,
-    /// The key of each request.
     ids: &'a [Id],
     now: usize,
 }

@@ -18,7 +18,6 @@ const FIRST: usize = 2;
 pub struct BucketClock {
     room: Room,
     held: Vec<bool>,
-    /// Whether an item was read.
     was_read: Vec<bool>,
     /// The next item of the same bucket.
     next: Vec<Id>,

@@ -8,7 +8,6 @@
 use super::list::{Links, List};
 use super::{Id, Policy, Room};
 
-/// What a key is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// Of low inter-reference recency: held, and in the stack.

@@ -5,7 +5,6 @@ use super::Id;
 /// No key: the end of a list.
 pub(crate) const NONE: Id = Id::MAX;
 
-/// The links of all keys.
 #[derive(Debug, Clone)]
 pub(crate) struct Links {
     /// Towards the front and towards the back.

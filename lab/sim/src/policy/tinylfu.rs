@@ -27,7 +27,6 @@ enum Place {
 
 use Place::{InWindow, Nowhere, Probation, Protected};
 
-/// How large the window is.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Window {
     /// A share of the room, in percent.

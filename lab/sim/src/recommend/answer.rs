@@ -7,7 +7,6 @@ use super::{AUTO_WITHIN, READS_WORTH, WORTH};
 use crate::report::{Simulated, grouped};
 use crate::size::Size;
 
-/// How large a cache is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Amount {
@@ -38,24 +37,19 @@ impl std::fmt::Display for Amount {
 /// What is missed with so much.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct At {
-    /// So much.
     #[serde(flatten)]
     pub amount: Amount,
-    /// Misses over reads.
     pub miss_ratio: f64,
 }
 
 /// The best fixed policy at a size that was tried.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Tried {
-    /// What it misses.
     #[serde(flatten)]
     pub at: At,
-    /// The policy.
     pub policy: String,
 }
 
-/// Why this size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Why {
@@ -65,11 +59,9 @@ pub enum Why {
     Least,
     /// The same, and smaller ones were not tried.
     SmallestTried,
-    /// It was given.
     Given,
 }
 
-/// What is recommended.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Answer {
     /// The policy: `auto`, unless it misses more than a fixed one by more than a hundredth.
@@ -81,19 +73,16 @@ pub struct Answer {
     pub uncertainty: Option<f64>,
     /// The share of reads that miss whatever the memory.
     pub unavoidable: f64,
-    /// With twice as much.
     pub twice: At,
     /// With half as much, if that can be the ceiling of a server.
     pub half: Option<At>,
     /// The fixed policy that misses least.
     pub best_fixed: String,
-    /// What that misses.
     pub best_fixed_miss_ratio: f64,
     /// What `auto` misses.
     pub auto_miss_ratio: f64,
     /// What holds all items that there are.
     pub holds_all: Amount,
-    /// Why this size.
     pub why: Why,
     /// All sizes that were tried, from the largest on, each with its best fixed policy.
     pub sizes: Vec<Tried>,
@@ -102,20 +91,16 @@ pub struct Answer {
 /// An answer, and what was simulated for it.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// The trace or the workload.
     pub source: String,
     /// How it is written, or what it is made from and what was assumed.
     pub about: String,
-    /// How much was simulated.
     pub simulated: Simulated,
     /// What to give the server, where the answer is its memory.
     pub arguments: Option<String>,
-    /// The answer.
     #[serde(flatten)]
     pub answer: Answer,
 }
 
-/// A share in a hundred.
 fn hundred(share: f64) -> String {
     format!("{:.2}", 100.0 * share)
 }
@@ -230,7 +215,6 @@ impl Answer {
         )
     }
 
-    /// By which rule.
     fn reason(&self) -> String {
         let (misses, reads) = (100.0 * WORTH, 1.0 / READS_WORTH);
         let rule =

@@ -61,18 +61,14 @@ pub struct Server<'a> {
     pub memory: &'a (dyn Fn(u64) -> u64 + Sync),
 }
 
-/// What is asked.
 #[derive(Clone, Copy)]
 pub struct Question<'a> {
-    /// The requests.
     pub stream: &'a Stream,
     /// How they are driven. In bytes, the answer is a server's memory.
     pub rules: Rules,
     /// The size that there is, if it is not the question.
     pub given: Option<Size>,
-    /// Where the cache will be.
     pub server: Server<'a>,
-    /// How many threads simulate.
     pub threads: usize,
     /// Who hears how many more requests were simulated.
     pub progress: &'a (dyn Fn(u64) + Sync),
@@ -102,23 +98,19 @@ pub enum NoAnswer {
     /// A server takes more for itself.
     #[error("{given} is less memory than a server takes without items: recommended is {least} or more")]
     TooLittle {
-        /// The memory that there is.
         given: Size,
         /// The least.
         least: Size,
     },
-    /// A policy cannot be simulated.
     #[error(transparent)]
     Policy(#[from] OptionError),
 }
 
-/// A policy at a size.
 #[derive(Clone, Copy)]
 struct Trial<'a> {
     policy: &'a Choice,
     /// Bytes that the policy notes of an item.
     notes: u32,
-    /// Memory or objects.
     size: u64,
 }
 

@@ -8,7 +8,6 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::field::Field;
 
-/// Between two changes.
 const PAUSE: Duration = Duration::from_millis(1500);
 
 /// Replaces files and sends signals until the run ends.

@@ -9,7 +9,6 @@ use crate::client::{Wire, is_stall};
 use crate::field::Field;
 use crate::link::Carrier;
 
-/// Between two commands.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Forms of `stats`, and the line that ends them.

@@ -10,10 +10,8 @@ use crate::field::{Field, Losses};
 use crate::link::{Carrier, PATIENCE};
 use crate::speech::Speech;
 
-/// Connections of each thread.
 const CLIENTS: usize = 6;
 
-/// The clients of one thread.
 #[derive(Debug)]
 pub(crate) struct Clients<'f> {
     field: &'f Field,

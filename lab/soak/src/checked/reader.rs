@@ -11,7 +11,6 @@ use crate::speech::{Answer, Hit, Request, Seen, SeenAll, Verb};
 /// The name under which reads are counted that had no memory for a cas unique.
 pub(crate) const REFUSED: &str = "refused reads: no memory";
 
-/// Keys of a multiget.
 const KEYS_MAX: u64 = 60;
 
 /// Reads until the run ends.

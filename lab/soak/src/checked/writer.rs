@@ -52,7 +52,6 @@ fn some_ttl(random: &mut Rng, kind: Kind) -> u32 {
     if random.below(once_in) == 0 { 1 + random.below(4) as u32 } else { 0 }
 }
 
-/// The length of a value.
 fn some_length(random: &mut Rng, kind: Kind) -> usize {
     let limit = match random.below(100) {
         0 => return 0,

@@ -24,7 +24,6 @@ use crate::server;
 use crate::speech::Speech;
 use worker::{Share, Worker};
 
-/// Keys of all connections.
 const KEYS: u32 = 60_000;
 
 /// Memory of the server, in MiB: less than a quarter of what the keys would need.
@@ -39,7 +38,6 @@ const SPEECHES: [Speech; 3] = [Speech::Text, Speech::Meta, Speech::Binary];
 /// Looks at everything. After the first everything is flushed.
 const ROUNDS: u64 = 3;
 
-/// Longer than any run.
 const LONG: Duration = Duration::from_secs(3600);
 
 /// How long the server may take to find what has expired.
@@ -50,7 +48,6 @@ const REST: Duration = Duration::from_secs(20);
 enum Keeping {
     /// It is kept until it expires or is removed.
     All,
-    /// It may be evicted.
     Some,
 }
 

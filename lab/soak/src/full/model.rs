@@ -116,7 +116,6 @@ impl Model {
         self.held.len() as u64
     }
 
-    /// Everything was removed.
     pub(super) fn clear(&mut self) {
         self.held.clear();
     }

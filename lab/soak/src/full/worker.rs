@@ -17,7 +17,6 @@ const PIPELINE_BYTES: usize = 48 << 10;
 const LONG_MAX: u64 = 60_000;
 const GROWS_MAX: usize = 20_000;
 
-/// Numbers are shorter than this.
 const DIGITS_MAX: u64 = 17;
 
 /// Which keys are whose: those whose number leaves this rest.
@@ -27,7 +26,6 @@ pub(super) struct Share {
     pub(super) of: u32,
 }
 
-/// A connection and its keys.
 #[derive(Debug)]
 pub(super) struct Worker<'f> {
     field: &'f Field,

@@ -9,10 +9,8 @@ use guira_workload::Rng;
 use crate::field::Field;
 use crate::link::{Carrier, PATIENCE};
 
-/// Refusals that end a rush.
 const REFUSALS: usize = 10;
 
-/// Between two rushes.
 const PAUSE: Duration = Duration::from_secs(4);
 
 /// What comes on top of the time after which a silent connection is closed: the server looks once a second, and may

@@ -9,7 +9,6 @@ use crate::client::{Wire, is_stall};
 use crate::field::{Counters, Field};
 use crate::link::{Carrier, Link, PATIENCE};
 
-/// Connections at a time.
 const CONNECTIONS: usize = 24;
 
 /// Between two bytes of one connection.

@@ -11,7 +11,6 @@ use crate::line::Line;
 
 /// Requests that are sent at once.
 const AT_ONCE: usize = 16;
-/// Keys of one client.
 const KEYS: u64 = 500;
 /// The longest rest of a value behind its key and version.
 const REST_MAX: u64 = 2000;
@@ -37,7 +36,6 @@ struct Asked {
     number: u64,
 }
 
-/// What was answered.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Answers {
     pub(super) replies: u64,

@@ -23,7 +23,6 @@ const CEILING: u64 = (1024 + 256 + 64) << 20;
 const WATCHED: Duration = Duration::from_secs(10);
 /// Clients from one address of this machine: there are only so many ports.
 const FROM_ONE_ADDRESS: usize = 20_000;
-/// Files beside the connections.
 const OTHER_FILES: u64 = 1000;
 
 pub(super) fn run(plan: &Plan) -> Result<Failures, String> {

@@ -16,7 +16,6 @@ use crate::server;
 /// How long a start may take.
 const START_MAX: Duration = Duration::from_secs(30);
 
-/// A server behind the router.
 pub(super) struct Node {
     process: ServerProcess,
     pub(super) address: SocketAddr,
@@ -91,7 +90,6 @@ impl Router {
         Ok(Router { process, address, folder })
     }
 
-    /// The file of its configuration.
     pub(super) fn file(&self) -> PathBuf {
         self.folder.file("router.json")
     }

@@ -13,7 +13,6 @@ use crate::line::Line;
 use crate::plan::Plan;
 
 const SLOW: Duration = Duration::from_millis(10);
-/// Clients of the slow server.
 const CLIENTS: usize = 8;
 /// Gets of the other one in a round, and rounds with and without the slow one, in turn.
 const GETS: usize = 10_000;

@@ -16,7 +16,6 @@ const CLIENTS: u64 = 6;
 /// Of so many times that a server is stopped it is once killed instead.
 const KILLS: u64 = 8;
 
-/// How the clients are doing.
 #[derive(Default)]
 pub(super) struct Progress {
     pub(super) is_over: AtomicBool,

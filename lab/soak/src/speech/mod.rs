@@ -40,7 +40,6 @@ pub(crate) enum Verb {
     /// Stores if the cas unique is still this one.
     Cas(u64),
     Delete,
-    /// Changes the time to live.
     Touch,
     /// Reads, with the cas unique.
     Gets,
@@ -70,12 +69,10 @@ impl Verb {
     }
 }
 
-/// A request about one key.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) verb: Verb,
     pub(crate) name: Vec<u8>,
-    /// What is to be stored.
     pub(crate) value: Vec<u8>,
     /// The flags of what is to be stored.
     pub(crate) flags: u32,
@@ -83,7 +80,6 @@ pub(crate) struct Request {
     pub(crate) ttl: u32,
 }
 
-/// A value that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hit {
     pub(crate) value: Vec<u8>,
@@ -98,7 +94,6 @@ pub(crate) enum Answer {
     Done,
     /// It was not, since there is something (add) or nothing (the others).
     NotStored,
-    /// The cas unique is another.
     Exists,
     NotFound,
     Number(u64),
@@ -156,7 +151,6 @@ impl Speech {
         }
     }
 
-    /// Reads its answer.
     pub(crate) fn read(self, request: &Request, wire: &mut Wire) -> io::Result<Answer> {
         match self {
             Speech::Text => text::read(request, wire),

@@ -9,7 +9,6 @@ use crate::mix::Weights;
 use crate::popularity::Pages;
 use crate::{Expiry, KeyShape, Mix, Model, OnMiss, Popularity, SizeModel};
 
-/// A pool of servers.
 pub(super) struct Pool {
     pub(super) name: &'static str,
     /// Gets, sets and deletes in a second (table 2).

@@ -5,13 +5,11 @@ use crate::units::scaled;
 /// A workload's name and options as they were written.
 #[derive(Debug, Clone)]
 pub(super) struct Options {
-    /// All of it.
     pub(super) text: String,
     pub(super) name: String,
     list: Vec<(String, String)>,
 }
 
-/// Why an option is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OptionError {
     /// It is not `key=value`.
@@ -19,24 +17,10 @@ pub enum OptionError {
     Form(String),
     /// It is not known.
     #[error("{workload} has no option '{name}'; use one of: {known}")]
-    Unknown {
-        /// The workload.
-        workload: String,
-        /// The option given.
-        name: String,
-        /// Those there are.
-        known: String,
-    },
+    Unknown { workload: String, name: String, known: String },
     /// Its value is not what it should be.
     #[error("{name}={value}: not {expected}")]
-    Value {
-        /// The option.
-        name: &'static str,
-        /// Its value.
-        value: String,
-        /// What it should be.
-        expected: String,
-    },
+    Value { name: &'static str, value: String, expected: String },
 }
 
 impl Options {
@@ -50,7 +34,6 @@ impl Options {
         Ok(Self { text: text.to_owned(), name: name.to_owned(), list })
     }
 
-    /// Refuses all options but these.
     pub(super) fn allow(&self, known: &[&str]) -> Result<(), OptionError> {
         match self.list.iter().find(|(key, _)| !known.contains(&key.as_str())) {
             None => Ok(()),
@@ -67,7 +50,6 @@ impl Options {
         self.list.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// A number within a range.
     pub(super) fn number(&self, name: &'static str, min: f64, max: f64) -> Result<Option<f64>, OptionError> {
         self.parsed(name, &format!("a number from {min} to {max}"), |text| {
             text.parse().ok().filter(|number| (min..=max).contains(number))

@@ -10,12 +10,9 @@ use super::{Recipe, RecipeError};
 use crate::mix::Weights;
 use crate::{Expiry, KeyShape, Mix, Model, OnMiss, Popularity, SizeModel};
 
-/// A row of the statistics.
 pub(super) struct Cluster {
     pub(super) number: u32,
-    /// Mean length of a key.
     key: usize,
-    /// Mean length of a value.
     value: u32,
     /// Requests that are the first of their key, in percent.
     first: f64,
@@ -23,7 +20,6 @@ pub(super) struct Cluster {
     ttls: &'static [(u32, f64)],
     /// Reads, writes and deletes. `gets` reads; whatever stores or changes an item writes.
     mix: [f64; 3],
-    /// Exponent of Zipf's law.
     alpha: f64,
 }
 
@@ -87,7 +83,6 @@ pub(super) const CLUSTERS: [Cluster; 11] = [
     ),
 ];
 
-/// How long the measurement was.
 const WEEK: u32 = 7 * DAY;
 
 impl Cluster {

@@ -8,20 +8,16 @@ use crate::keys::KEY_LEN_MAX;
 #[derive(Debug, thiserror::Error)]
 #[error("{place} {number}: {kind}")]
 pub struct TraceError {
-    /// What is counted.
     pub place: Place,
     /// Which one, from 1.
     pub number: u64,
-    /// What is wrong with it.
     pub kind: TraceErrorKind,
 }
 
 /// What the number in a [`TraceError`] counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// Lines of text.
     Line,
-    /// Requests of a binary trace.
     Request,
 }
 
@@ -57,20 +53,10 @@ pub enum TraceErrorKind {
     Header(&'static str),
     /// A line has too few or too many fields.
     #[error("{found} fields instead of {expected}")]
-    Fields {
-        /// How many it has.
-        found: usize,
-        /// What it should have.
-        expected: String,
-    },
+    Fields { found: usize, expected: String },
     /// A field that must be a number is not.
     #[error("the {field} {text:?} is not a number")]
-    Number {
-        /// Which field.
-        field: &'static str,
-        /// Its contents.
-        text: String,
-    },
+    Number { field: &'static str, text: String },
     /// A line that stands for more requests than any real one does.
     #[error("the line has {0} requests; the maximum is {REPEATS_MAX}")]
     Repeats(u64),

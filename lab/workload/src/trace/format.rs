@@ -6,7 +6,6 @@ use super::binary::{ORACLE_LEN, looks_like_oracle};
 use super::lines::blank_fields;
 use super::{headed, lines};
 
-/// How a trace is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// Big-endian 32-bit keys.
@@ -15,19 +14,15 @@ pub enum Format {
     BeU64,
     /// libCacheSim's records of 24 bytes.
     OracleGeneral,
-    /// Twitter's seven comma-separated fields.
     TwitterCsv,
     /// Comma-separated fields, named by the first line.
     HeadedCsv,
-    /// MSR Cambridge's seven comma-separated fields.
     Msr,
-    /// IBM's object store.
     Ibm,
     /// Runs of blocks, as in the traces of the ARC paper.
     Lis,
     /// Time, key and size.
     Sized,
-    /// One key a line.
     Text,
 }
 

@@ -15,7 +15,6 @@ const OPERATION: [&str; 3] = ["op", "op_name", "operation"];
 const COUNT: [&str; 1] = ["op_count"];
 const TTL: [&str; 1] = ["ttl"];
 
-/// Where the columns are.
 #[derive(Debug)]
 pub(super) struct Columns {
     count: usize,

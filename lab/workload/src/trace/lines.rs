@@ -17,7 +17,6 @@ pub(super) fn blank_fields(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(u8::is_ascii_whitespace).filter(|field| !field.is_empty())
 }
 
-/// One key.
 pub(super) fn text(line: &[u8]) -> Result<Burst, TraceErrorKind> {
     Ok(Request::get(Key::Text(checked_key(line)?)).into())
 }

@@ -13,7 +13,6 @@ const PEEK_LEN: usize = 4096;
 /// What a broken request of a trace leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Broken {
-    /// The trace is refused.
     Refuse,
     /// It is left out, and counted.
     Skip,
@@ -92,7 +91,6 @@ impl Trace {
         Self { broken, ..self }
     }
 
-    /// The format that is read.
     #[must_use]
     pub const fn format(&self) -> Format {
         self.format

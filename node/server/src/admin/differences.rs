@@ -5,7 +5,6 @@
 
 use guira_sync::lock::Mutex;
 
-/// The differences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Differing {
     /// Items to store without a cas unique.
@@ -38,7 +37,6 @@ impl Differences {
         shown.1
     }
 
-    /// The counters were reset.
     pub(super) fn reset(&self) {
         let mut shown = self.shown.lock();
         *shown = (shown.0 + 1, Differing::default());

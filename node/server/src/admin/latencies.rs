@@ -6,10 +6,8 @@ use crate::latency::Series;
 /// The shares of requests that are shown, and how they are called.
 const SHARES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999)];
 
-/// How much is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Detail {
-    /// What a person reads.
     Quantiles,
     /// Also the histograms, from two of which follows what was between them: a program makes that out.
     Buckets,

@@ -158,7 +158,6 @@ lines! {
 }
 
 lines! {
-    /// What comes behind them.
     ITEMS_LAST: ClassLine of_class;
     "direct_reclaims", Counter, Count, "The same as evicted." => |class| class.counts.evicted;
 }

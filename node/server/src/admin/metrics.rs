@@ -27,7 +27,6 @@ fn of_lines(tables: &[&[Line]]) -> Vec<Metric> {
     tables.iter().copied().flatten().map(|line| line.metric).collect()
 }
 
-/// All metrics.
 pub fn metric_tables() -> Vec<MetricTable> {
     let is_general = |metric: &&Metric| !ELSEWHERE.contains(&metric.name);
     let engine = EngineStats::ROWS.iter().filter(is_general).copied();

@@ -75,7 +75,6 @@ impl fmt::Debug for Admin {
     }
 }
 
-/// The highest level of verbosity.
 const VERBOSITY_MAX: u32 = 2;
 
 impl Admin {
@@ -292,7 +291,6 @@ impl Admin {
         self.log_shrinking();
     }
 
-    /// Sets how much is logged.
     pub(crate) fn set_verbosity(&self, level: u32) {
         self.shared.verbosity.store(level.min(VERBOSITY_MAX), Ordering::Relaxed);
     }

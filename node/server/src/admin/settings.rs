@@ -140,7 +140,6 @@ impl Settings {
         }
     }
 
-    /// Where it listens.
     pub(super) fn listen(&self) -> &str {
         &self.listen
     }

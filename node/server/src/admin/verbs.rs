@@ -14,9 +14,7 @@ use rustix::process::Signal;
 /// What a command about the server comes to.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// This line.
     Line(String),
-    /// The conversation is over.
     Close,
     /// Something that takes long, of which no other request may be under way on the connection: its name, and what it is, or
     /// this line if it cannot be done.
@@ -38,7 +36,6 @@ const BAD_CLASS: &str = "BADCLASS invalid class id";
 const SLEEP_MAX: u32 = 1_000_000;
 
 impl Admin {
-    /// Executes an operator's command.
     pub(crate) fn carry_out(&self, verb: AdminVerb, rest: &[u8]) -> Answer {
         let text = String::from_utf8_lossy(rest);
         let words: Vec<&str> = text.split_ascii_whitespace().collect();

@@ -11,7 +11,6 @@ use std::io::Write as _;
 pub(crate) struct ClassFilter([u64; 4]);
 
 impl ClassFilter {
-    /// All of them.
     pub(crate) const ALL: Self = ClassFilter([u64::MAX; 4]);
 
     /// Reads `all`, `hash` or a list of numbers: `1,5,6`. As in memcached, commas that separate nothing are passed over.
@@ -32,18 +31,15 @@ impl ClassFilter {
     }
 }
 
-/// A list of items.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Listing {
     /// A line of facts for each.
     Meta(ClassFilter),
-    /// A get of each key.
     MetaGet(ClassFilter),
     /// How many there are of each size, in steps of 32 bytes.
     Sizes,
     /// Keys, sizes and times of a class, this many at most.
     Cachedump {
-        /// The class's number.
         class: u8,
         /// How many; 0 for as many as fit.
         limit: u32,
@@ -55,7 +51,6 @@ const CACHEDUMP_MAX: usize = 2 << 20;
 /// The step of `stats sizes`.
 const SIZE_STEP: usize = 32;
 
-/// Writes a list.
 #[derive(Debug)]
 pub(crate) struct ListWriter {
     listing: Listing,
@@ -77,7 +72,6 @@ impl ListWriter {
         }
     }
 
-    /// Writes an item.
     pub(crate) fn item(&mut self, item: &WalkedItem<'_>, out: &mut Vec<u8>) {
         // Of hidden items only the sizes count: a get does not find their keys.
         if item.meta.state.has(ItemState::HIDDEN) && !matches!(self.listing, Listing::Sizes) {

@@ -28,7 +28,6 @@ impl Keyed for Hashed {
     }
 }
 
-/// A datagram of a batch.
 #[derive(Clone, Copy, Debug)]
 struct Datagram {
     index: usize,
@@ -42,14 +41,12 @@ struct Gathered<G> {
     batch: Batch<Hashed, G, { BATCH + REQUESTS_MAX }>,
 }
 
-/// Answers a burst.
 pub(super) struct Burst<'b> {
     path: &'b mut dyn ServerPath,
     directory: &'b Directory,
     place: Place,
     counters: &'b WorkerCounters,
     traffic: &'b TrafficCounters,
-    /// How many datagrams were answered.
     answers: usize,
 }
 

@@ -11,7 +11,6 @@ const SIZES: usize = BURST_MAX.ilog2() as usize + 1;
 pub(crate) struct BurstSizes(Counters<SIZES>);
 
 impl BurstSizes {
-    /// Counts a burst.
     pub(crate) fn note(&self, count: usize) {
         let size = count.clamp(1, BURST_MAX).next_power_of_two().ilog2();
         self.0.add(size as usize, 1);

@@ -47,7 +47,6 @@ pub(crate) struct Place {
     pub(crate) partitioning: Option<Partitioning>,
 }
 
-/// The paths of one worker.
 #[derive(Debug)]
 pub(crate) struct DatagramListener {
     ways: Vec<DirectPath>,
@@ -72,7 +71,6 @@ impl DatagramListener {
         self.ways.iter().try_for_each(|way| poll.add(way.path.bell(), token, Interest::Read))
     }
 
-    /// Answers what has arrived.
     pub(crate) fn serve<S: Session>(&mut self, interpreter: &mut Interpreter<S>) -> Next {
         if self.ways.is_empty() {
             return Next::Wait;
@@ -159,7 +157,6 @@ impl DatagramListener {
         park
     }
 
-    /// The worker is awake again.
     pub(crate) fn unpark(&mut self) {
         self.ways.iter_mut().for_each(|way| way.path.unpark());
     }

@@ -15,20 +15,10 @@ use std::sync::Arc;
 /// Ports are taken in a row: with a port of the system's choice it may take some tries to find one.
 const TRIES: u32 = 100;
 
-/// Why datagrams cannot be taken.
 #[derive(Debug, thiserror::Error)]
 pub enum DirectError {
-    /// From the network.
     #[error("cannot listen for MICA datagrams at {address} for {workers} workers from that port on")]
-    Network {
-        /// Where.
-        address: SocketAddr,
-        /// So many ports.
-        workers: usize,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// From an interface.
+    Network { address: SocketAddr, workers: usize, source: io::Error },
     #[error("cannot receive MICA datagrams by AF_XDP")]
     Interface(#[from] XdpError),
     /// There are several ports to take them from.
@@ -37,7 +27,6 @@ pub enum DirectError {
     /// From clients on the same host.
     #[error("cannot open the listener for shared-memory rings at {path}")]
     Local {
-        /// Where.
         path: PathBuf,
         /// Why not.
         source: RingError,
@@ -88,7 +77,6 @@ pub(crate) fn open(options: &Options) -> Result<Vec<Vec<OpenPath>>, DirectError>
     Ok(workers)
 }
 
-/// Gives each worker its path.
 fn deal<P: ServerPath + 'static>(
     workers: &mut [Vec<OpenPath>],
     paths: impl IntoIterator<Item = P>,

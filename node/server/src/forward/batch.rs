@@ -12,7 +12,6 @@ pub(crate) struct Forwarded {
     item: Item<'static>,
     /// Where each piece of its bytes ends; the first begins where the request before ends.
     ends: [usize; PIECES_MAX],
-    /// Where its reply ends.
     pub(crate) reply_end: ReplyEnd,
 }
 
@@ -91,7 +90,6 @@ pub(crate) struct ForwardBatch<P> {
     pub(super) reads_only: bool,
     /// Once the replies have this many bytes, the requests that are left are sent back as they are.
     pub(super) full: usize,
-    /// Requests that were executed.
     pub(super) done: usize,
     pub(crate) replies: Outbox<P>,
     /// Bytes of memory that it has kept since it was last emptied.
@@ -104,7 +102,6 @@ pub(crate) struct Parts<'b, P> {
     /// The bytes of the requests.
     pub(crate) bytes: &'b [u8],
     pub(crate) replies: &'b mut Outbox<P>,
-    /// Requests that were executed.
     pub(crate) done: &'b mut usize,
 }
 
@@ -144,7 +141,6 @@ impl<P: ValuePin> ForwardBatch<P> {
         self.requests.list.is_empty()
     }
 
-    /// How many requests there are.
     pub(crate) fn len(&self) -> usize {
         self.requests.list.len()
     }

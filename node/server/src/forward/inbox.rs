@@ -25,7 +25,6 @@ impl<P> Inbox<P> {
         must_wake(&self.asleep.0)
     }
 
-    /// Takes the next batch.
     #[inline(always)]
     pub(super) fn take(&self) -> Option<Box<ForwardBatch<P>>> {
         self.batches.pop()
@@ -37,7 +36,6 @@ impl<P> Inbox<P> {
         self.batches.is_empty()
     }
 
-    /// It is awake.
     pub(super) fn unpark(&self) {
         wake_up(&self.asleep.0);
     }

@@ -30,9 +30,7 @@ use std::sync::Arc;
 /// Forward batches that a connection may have under way: what comes back is held until the client takes it.
 pub(crate) const BATCHES_OF_ONE: usize = 4;
 
-/// Forward batches of a worker.
 const BATCHES: usize = 64;
-/// The inboxes of all workers.
 #[derive(Debug)]
 pub(crate) struct Inboxes<P> {
     of: Vec<Inbox<P>>,
@@ -58,7 +56,6 @@ impl<P> Inboxes<P> {
     }
 }
 
-/// One worker's part in it.
 #[derive(Debug)]
 pub(crate) struct Forwarding<P> {
     worker: usize,
@@ -199,7 +196,6 @@ impl<P: ValuePin> Forwarding<P> {
         self.division.is_none() || self.inboxes.of[self.worker].park()
     }
 
-    /// It is awake.
     pub(crate) fn unpark(&self) {
         self.inboxes.of[self.worker].unpark();
     }

@@ -9,12 +9,9 @@ use guira_serving::{OUTBOX_FULL, Outbox, ReplyTo};
 /// The most requests of a connection that may be under way: what follows waits for their replies.
 const SLOTS_MAX: usize = 2 * BATCH;
 
-/// Where a request is executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
-    /// Here.
     Here,
-    /// It was forwarded.
     Forwarded,
     /// It has to wait until replies have come.
     Waits,

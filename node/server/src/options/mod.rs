@@ -25,7 +25,6 @@ use value::Field;
 pub struct OptionRow {
     /// Its name on the command line, without dashes, and in the configuration file.
     pub name: &'static str,
-    /// What it belongs to.
     pub section: &'static str,
     /// The name of its value in the help.
     pub value_name: &'static str,
@@ -34,7 +33,6 @@ pub struct OptionRow {
     /// Whether there may be several values.
     pub is_list: bool,
     help: &'static str,
-    /// What follows from another table.
     more_help: Option<fn() -> String>,
     names: Option<fn() -> Vec<&'static str>>,
     absent: Option<&'static str>,
@@ -53,7 +51,6 @@ pub(crate) struct Setting {
 }
 
 impl OptionRow {
-    /// What it does.
     pub fn help(&self) -> String {
         let more = self.more_help.map_or_else(String::new, |more| more());
         format!("{}{more}", self.help.trim())
@@ -111,12 +108,7 @@ pub type GivenOptions = BTreeMap<&'static str, Vec<String>>;
 pub enum OptionsError {
     /// A value is not allowed.
     #[error("{name}: {problem}")]
-    Value {
-        /// The option.
-        name: &'static str,
-        /// What is wrong.
-        problem: String,
-    },
+    Value { name: &'static str, problem: String },
     /// The engine, index, policy or access mode.
     #[error(transparent)]
     Engine(#[from] OptionError),
@@ -261,12 +253,10 @@ impl Options {
         self.refusal(row).is_none().then_some(value)
     }
 
-    /// Whether items have cas uniques.
     pub(crate) fn uniques(&self) -> Uniques {
         if self.disable_cas { Uniques::None } else { Uniques::Kept }
     }
 
-    /// Settings of leases.
     pub(crate) fn leases(&self) -> Leases {
         let delete_time = if self.delete_hold_off { DeleteTime::HoldsOff } else { DeleteTime::Ignored };
         Leases { interval_ms: self.lease_interval, stale_seconds: self.stale_values, delete_time }
@@ -277,7 +267,6 @@ impl Options {
         (self.idle_timeout > 0).then(|| Duration::from_secs(self.idle_timeout.into()))
     }
 
-    /// Whether MICA's datagrams are served.
     pub(crate) fn serves_mica(&self) -> bool {
         !self.mica.is_empty() || self.local.is_some()
     }
@@ -323,7 +312,6 @@ macro_rules! options {
             }
         }
 
-        /// All options.
         pub const OPTIONS: &[super::OptionRow] = &[$($(super::OptionRow {
             name: {
                 const NAME: [u8; stringify!($field).len()] = super::dashed(stringify!($field));

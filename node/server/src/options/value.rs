@@ -12,19 +12,15 @@ use std::path::{Path, PathBuf};
 /// The form of a value in a configuration file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// In quotes.
     Text,
     /// In quotes with a unit, or a number of bytes.
     Size,
-    /// A whole number.
     Whole,
     /// A number with or without a fraction.
     Number,
-    /// true or false.
     Switch,
 }
 
-/// A single value.
 pub(super) trait Value: Sized {
     const FORM: Form = Form::Text;
 
@@ -214,7 +210,6 @@ impl Value for AdminAddress {
     }
 }
 
-/// Permissions of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileMode(pub u32);
 

@@ -11,10 +11,8 @@ use guira_contract::{KeyHash, Session};
 use guira_protocol::binary::{Packet, ServerOperation};
 use guira_protocol::{AdminVerb, ServerCommand};
 
-/// Requests in a batch.
 pub(crate) const BATCH: usize = 64;
 
-/// A request of a batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request<K, G> {
     pub(crate) kind: K,
@@ -32,7 +30,6 @@ pub(crate) trait Keyed {
 
 /// What forwarding knows of a request.
 pub(crate) trait Routed: Keyed {
-    /// What the request is about.
     fn subject(&self) -> Subject<'_>;
 }
 

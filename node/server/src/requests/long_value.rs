@@ -7,7 +7,6 @@ use guira_protocol::binary::{Packet, PacketStore};
 /// What follows the value in the text protocols.
 pub(crate) const LINE_END: &[u8; 2] = b"\r\n";
 
-/// What announced a value.
 #[derive(Debug)]
 pub(crate) enum Announcement {
     /// A command line, without its end.

@@ -13,7 +13,6 @@ use guira_contract::{Session, ValuePin};
 use guira_serving::{Access, OUTBOX_FULL, Outbox, Slice, Speaks};
 use std::sync::Arc;
 
-/// Executes requests of one worker.
 #[derive(Debug)]
 pub(crate) struct Runner<S: Session> {
     pub(crate) executor: Executor<S>,
@@ -31,7 +30,6 @@ pub(crate) struct Runner<S: Session> {
 /// What comes after a request of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flow {
-    /// The next request.
     Continue,
     /// Nothing: the rest of the batch is not executed.
     Stop,
@@ -42,11 +40,9 @@ pub(crate) enum Flow {
 /// Why a batch was not executed further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pause {
-    /// All requests were executed.
     Done,
     /// The next request has to wait, for replies of other workers or for another turn.
     Waits,
-    /// The outbox is full.
     OutboxFull,
     /// The last request was one after which none is executed.
     Stopped,
@@ -205,7 +201,6 @@ impl<S: Session> Runner<S> {
         }
     }
 
-    /// The batch has been executed.
     #[inline(always)]
     pub(crate) fn end_uses(&mut self) {
         if self.uses.end() {

@@ -134,7 +134,6 @@ impl<S: Session> Runner<S> {
         Some(flushed.map_err(|busy| format!("SERVER_ERROR {busy}, try again later")))
     }
 
-    /// Executes an operator's command.
     fn administer(
         &mut self,
         state: &mut ProtocolState<S>,

@@ -12,10 +12,8 @@ use guira_serving::{
 };
 use guira_sync::clock::Stopwatch;
 
-/// What a connection sends next.
 #[derive(Debug, Default)]
 pub(crate) enum Phase<D> {
-    /// A command comes next.
     #[default]
     Command,
     /// This many bytes of unwanted data come next.
@@ -108,12 +106,10 @@ impl<S: Session> ProtocolState<S> {
         }
     }
 
-    /// Whether a command comes next.
     pub(super) fn is_between_commands(&self) -> bool {
         matches!(self.phase, Phase::Command)
     }
 
-    /// The client ends the conversation.
     pub(crate) fn quit(&mut self) {
         self.phase = Phase::Over;
         self.ends = CloseReason::Normal;
@@ -176,7 +172,6 @@ const LOGIN_ASKED: u16 = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocol {
     Undecided,
-    /// Classic and meta.
     Text,
     Binary,
 }

@@ -20,11 +20,9 @@ use guira_serving::Outbox;
 pub(crate) enum Special<'a> {
     /// The line has not ended.
     Unfinished,
-    /// The line is too long.
     TooLong,
     /// The line is wrong; its length.
     Fault(Fault, usize),
-    /// A get of several keys.
     Keys(Get<'a>, Line<'a>),
     /// A store whose data has not arrived altogether.
     Incomplete(Line<'a>),
@@ -96,7 +94,6 @@ impl<S: Session> Reader<'_, S> {
         self.read_unusual(batch, input, at)
     }
 
-    /// The same of any request.
     #[inline(never)]
     fn read_unusual<'a, const N: usize>(
         self,

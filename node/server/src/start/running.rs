@@ -24,7 +24,6 @@ use std::time::Duration;
 /// How long a server that stops waits for replies of the admin listener.
 const ADMIN_DRAIN: Duration = Duration::from_millis(200);
 
-/// A running server.
 pub struct Running {
     pub(super) bound: Bound,
     pub(crate) shared: Arc<Shared>,
@@ -87,7 +86,6 @@ impl ServerStatus {
         self.admin.upgrade().map_or(0, |admin| admin.item_count())
     }
 
-    /// The number of connections.
     pub fn connections(&self) -> u64 {
         self.shared.connections.current.load(Ordering::Relaxed)
     }
@@ -98,7 +96,6 @@ impl ServerStatus {
 pub enum Ending {
     /// The next start restores them, if the server has a region.
     Kept,
-    /// They are lost.
     Discarded,
 }
 
@@ -137,7 +134,6 @@ impl Running {
         self.bound.local.as_deref()
     }
 
-    /// A handle for any thread.
     pub fn status(&self) -> &ServerStatus {
         &self.status
     }

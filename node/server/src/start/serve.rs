@@ -246,7 +246,6 @@ fn arrivals(incoming: Vec<Incoming>, shared: &Shared, ports: &[Port]) -> Vec<Arr
     arrived.filter(is_plain).collect()
 }
 
-/// What workers and acceptor share.
 fn host_of(
     options: &Options,
     secrets: Secrets,

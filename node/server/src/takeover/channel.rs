@@ -36,7 +36,6 @@ pub(super) struct Channel {
     fds: VecDeque<OwnedFd>,
 }
 
-/// A message.
 #[derive(Debug)]
 pub(super) struct Message {
     pub(super) kind: Kind,

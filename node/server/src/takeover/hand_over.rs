@@ -181,7 +181,6 @@ impl Left {
     }
 }
 
-/// Starts the server again.
 fn go_on(
     again: StartOptions,
     sockets: super::Sockets,

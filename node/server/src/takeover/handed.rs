@@ -8,7 +8,6 @@ use guira_transport::net::{UdpSocket, is_listening};
 use guira_transport::{FDS_AT_ONCE, Listener};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// What a socket is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     Stream = 1,
@@ -20,15 +19,12 @@ enum Role {
 /// say.
 const BY_MANAGER: u64 = 1;
 
-/// The sockets of a server.
 #[derive(Debug, Default)]
 pub(crate) struct Sockets {
     pub(crate) streams: Vec<Listener>,
-    /// Of a service manager.
     pub(crate) managed_streams: Vec<Listener>,
     pub(crate) datagrams: Vec<UdpSocket>,
     pub(crate) managed_datagrams: Vec<UdpSocket>,
-    /// Where successors ask.
     pub(crate) takeover: Option<Listener>,
     /// Addresses of listeners whose files are removed with them, once this server serves.
     files: Vec<OwnedFd>,

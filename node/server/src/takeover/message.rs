@@ -8,7 +8,6 @@ use guira_serving::{FieldError, FieldWriter, Fields};
 pub(super) const VERSION: u64 = 1;
 pub(super) const LEAST: u64 = 1;
 
-/// First in a HELLO.
 const MAGIC: &[u8] = b"guira takeover";
 
 /// Kinds of messages, by their numbers.
@@ -55,13 +54,11 @@ pub(super) mod tag {
     pub(in super::super) const UNIX_MS: u16 = 14;
     /// … and the system's monotonic clock.
     pub(in super::super) const MONOTONIC_MS: u16 = 15;
-    /// Of a socket.
     pub(in super::super) const ROLE: u16 = 20;
     pub(in super::super) const ORIGIN: u16 = 21;
     pub(in super::super) const FILE: u16 = 22;
 }
 
-/// What a HELLO says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Hello {
     pub(super) version: u64,

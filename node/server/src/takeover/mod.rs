@@ -61,14 +61,8 @@ use std::path::PathBuf;
 /// Why a takeover fails, or cannot begin.
 #[derive(Debug, thiserror::Error)]
 pub enum TakeoverError {
-    /// The socket cannot be used.
     #[error("cannot use the takeover socket {path}")]
-    Socket {
-        /// Where.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
+    Socket { path: PathBuf, source: io::Error },
     /// The link between the two processes.
     #[error("cannot reach the other server")]
     Link(#[from] io::Error),
@@ -81,7 +75,6 @@ pub enum TakeoverError {
     /// It says something else than it should.
     #[error("protocol error on the takeover socket: {0}")]
     Unknown(&'static str),
-    /// It runs as somebody else.
     #[error("the other process runs as another user")]
     Foreign,
     /// If it failed, nothing could keep it from going on with the region.
@@ -92,16 +85,10 @@ pub enum TakeoverError {
     Refused(String),
     /// The region is not the predecessor's.
     #[error("the running server keeps its items in {theirs}, this one {ours}: use the same --region")]
-    OtherRegion {
-        /// The predecessor's.
-        theirs: String,
-        /// What this one was told.
-        ours: String,
-    },
+    OtherRegion { theirs: String, ours: String },
     /// The successor could not go on with the items.
     #[error("a takeover would lose the items of the running server: {0}")]
     WouldEmpty(String),
-    /// Something still works on items.
     #[error("lists of items are still being sent")]
     Busy,
     /// The region stays where it is.

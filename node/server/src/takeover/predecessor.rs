@@ -50,7 +50,6 @@ pub(crate) struct Bringing {
     pub(crate) background_tasks: Arc<AtomicU64>,
     /// To the predecessor, as long as that may go on instead.
     link: Option<Channel>,
-    /// Since that has let go.
     since: Option<Stopwatch>,
 }
 

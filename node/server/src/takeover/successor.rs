@@ -58,7 +58,6 @@ pub(crate) struct Leaving<'a> {
 pub(crate) enum Failing {
     /// It has stored nothing.
     BeforeCommit(TakeoverError),
-    /// It may have stored something.
     AfterCommit(TakeoverError),
 }
 

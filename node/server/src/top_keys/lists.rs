@@ -43,7 +43,6 @@ impl List {
         }
     }
 
-    /// The longest key in it.
     const fn longest(self) -> usize {
         match self {
             List::Requests | List::Bytes | List::Misses => KEY_MAX,
@@ -79,7 +78,6 @@ pub(super) struct Lists {
     of: [Summary; List::ALL.len()],
     /// What all keys together weigh, by measure.
     all: [u64; MEASURES.len()],
-    /// Requests that were looked at.
     samples: u64,
 }
 
@@ -125,7 +123,6 @@ impl Lists {
         self.all
     }
 
-    /// Requests that were looked at.
     pub(super) fn samples(&self) -> u64 {
         self.samples
     }

@@ -46,10 +46,8 @@ fn counters(budget: usize, workers: usize) -> usize {
     (budget / (workers + LISTS_BESIDE) / each).clamp(*COUNTERS.start(), *COUNTERS.end())
 }
 
-/// Top keys of all workers.
 #[derive(Debug)]
 pub(crate) struct TopKeys {
-    /// What ends a prefix.
     delimiter: u8,
     workers: Vec<Recorder>,
     /// LOCK: history. Taken before those of workers. A worker waits for it only if its client asks.
@@ -83,7 +81,6 @@ struct History {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Window {
     pub(crate) name: &'static str,
-    /// How long it is.
     pub(crate) seconds: u32,
     /// What all keys together weigh, by measure.
     pub(crate) all: [u64; MEASURES.len()],
@@ -165,7 +162,6 @@ impl TopKeys {
         (history.before_began, history.now_began) = (history.now_began, now);
     }
 
-    /// Forgets everything.
     pub(crate) fn reset(&self, now: Seconds) {
         let mut history = lock(&self.history);
         for recorder in &self.workers {

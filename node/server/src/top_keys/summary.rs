@@ -8,7 +8,6 @@
 
 use super::text::Texts;
 
-/// A key and its counter.
 #[derive(Clone, Copy, Debug)]
 struct Counter {
     hash: u64,
@@ -28,11 +27,9 @@ pub(crate) struct Top {
     pub(crate) error: u64,
 }
 
-/// Keys by weight.
 #[derive(Clone, Debug)]
 pub(crate) struct Summary {
     counters: Vec<Counter>,
-    /// The key of each counter.
     texts: Texts,
     /// A hash table with linear probing: number of a counter and 1; 0 for none.
     places: Vec<u16>,
@@ -161,7 +158,6 @@ impl Summary {
         }
     }
 
-    /// Forgets everything.
     pub(crate) fn clear(&mut self) {
         self.counters.clear();
         self.places.fill(0);

@@ -40,7 +40,6 @@ impl Counted {
         *self.exact.entry(key).or_default() += weight;
     }
 
-    /// What holds whatever was added.
     #[track_caller]
     fn check_bounds(&self) {
         let weight: u64 = self.exact.values().sum();

@@ -37,7 +37,6 @@ const KEPT_MAX: usize = 4 << 10;
 /// What is read of a watcher in a round.
 const IGNORED_BYTES: usize = 4 << 10;
 
-/// Lines with their kinds.
 #[derive(Debug, Default)]
 struct Lines {
     bytes: Vec<u8>,
@@ -50,9 +49,7 @@ struct Lines {
 #[derive(Clone, Copy, Debug)]
 struct End {
     kinds: LogKinds,
-    /// Its number.
     gid: u64,
-    /// Where it ends.
     at: usize,
 }
 
@@ -93,14 +90,12 @@ fn grow<T>(all: &mut Vec<T>, spare: usize, most: usize, lent: &mut usize, room: 
 /// What connects those who log and those who watch.
 #[derive(Debug)]
 pub(crate) struct Hub {
-    /// Everything that is watched.
     kinds: AtomicU8,
     gid: AtomicU64,
     /// LOCK: log (one a worker, and one for everything else). Leaf.
     buffers: Vec<Mutex<Lines>>,
     /// The largest buffer of a worker, in bytes; connections share less memory than that in a small cache.
     worker_max: usize,
-    /// The same of a watcher.
     watcher_max: usize,
     pub(crate) budget: Arc<ConnBudget>,
     newcomers: Mailbox<Newcomer>,
@@ -196,14 +191,12 @@ impl Hub {
         self.log(worker, kinds, |gid, out| lines::command(gid, cfd, event, out));
     }
 
-    /// An item was evicted.
     pub(super) fn eviction(&self, key: &[u8], meta: &Meta, now: Seconds) {
         self.log(self.buffers.len() - 1, LogKinds::EVICTIONS, |gid, out| {
             lines::eviction(gid, key, meta, now, out);
         });
     }
 
-    /// How many clients watch.
     pub(crate) fn watchers(&self) -> u64 {
         self.watchers.load(Ordering::Relaxed)
     }
@@ -262,7 +255,6 @@ impl ConnectionObserver for Hub {
     }
 }
 
-/// A client that watches.
 #[derive(Debug)]
 struct Watcher {
     detached: DetachedConnection,

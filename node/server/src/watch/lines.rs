@@ -85,7 +85,6 @@ pub(super) fn command(gid: u64, cfd: i32, event: &Event<'_>, out: &mut Vec<u8>) 
     };
 }
 
-/// An item was evicted.
 pub(super) fn eviction(gid: u64, name: &[u8], meta: &Meta, now: Seconds, out: &mut Vec<u8>) {
     begin(gid, out);
     out.extend(b"type=eviction");
@@ -100,14 +99,12 @@ pub(super) fn eviction(gid: u64, name: &[u8], meta: &Meta, now: Seconds, out: &m
     let _ = writeln!(out, " fetch={fetched} ttl={ttl} la={idle} clsid={class} size={size}");
 }
 
-/// A connection has come.
 pub(super) fn connection_new(gid: u64, facts: &ConnectionFacts, out: &mut Vec<u8>) {
     begin(gid, out);
     let (ip, port, transport) = facts.endpoint();
     let _ = writeln!(out, "type=conn_new rip={ip} rport={port} transport={transport} cfd={}", facts.id);
 }
 
-/// A connection is gone.
 pub(super) fn connection_close(gid: u64, facts: &ConnectionFacts, reason: CloseReason, out: &mut Vec<u8>) {
     begin(gid, out);
     let (ip, port, transport) = facts.endpoint();

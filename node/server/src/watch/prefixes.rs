@@ -24,7 +24,6 @@ struct Uses {
     deletes: u64,
 }
 
-/// Uses of keys by prefix.
 #[derive(Debug)]
 pub(crate) struct Prefixes {
     on: AtomicBool,
@@ -57,17 +56,14 @@ impl Prefixes {
         self.on.store(switch == Switch::On, Ordering::Relaxed);
     }
 
-    /// Forgets what was counted.
     pub(crate) fn reset(&self) {
         self.uses().clear();
     }
 
-    /// The delimiter.
     pub(crate) fn delimiter(&self) -> char {
         char::from(self.delimiter.load(Ordering::Relaxed))
     }
 
-    /// Counts a use.
     pub(crate) fn count(&self, event: &Event<'_>) {
         let (Event::Get { key, .. }
         | Event::Store { key, by: StoredBy::Store, .. }

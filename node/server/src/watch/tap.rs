@@ -110,7 +110,6 @@ fn advised<'e>(event: &Event<'e>, now: Seconds) -> Option<(&'e [u8], What)> {
     })
 }
 
-/// Listens to an engine's evictions.
 #[derive(Debug)]
 pub(crate) struct EvictionSink {
     pub(crate) hub: Arc<Hub>,

@@ -61,7 +61,6 @@ impl Pages for Huge {
     }
 }
 
-/// How two keys are compared.
 pub(in crate::memc3) trait Compare: Sync {
     /// Whether the key of an item is `key`.
     fn same(item: &[AtomicU64; 4], key: Key) -> bool;
@@ -71,7 +70,6 @@ pub(in crate::memc3) trait Compare: Sync {
 #[derive(Debug)]
 pub(in crate::memc3) struct Bytes;
 
-/// Word by word.
 #[derive(Debug)]
 pub(in crate::memc3) struct Integers;
 

@@ -42,16 +42,13 @@ pub(super) trait Table: Sync + Sized {
     /// Asks the processor for what a lookup will need first.
     fn ask(&self, _key: Key) {}
 
-    /// Which item has this key.
     fn find(&self, key: Key) -> Found;
 }
 
-/// What a lookup came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
     /// The item; 0 for none.
     pub(super) number: u32,
-    /// Items whose key was compared.
     pub(super) compared: u32,
     /// How often it began anew because a version counter was odd or had moved.
     pub(super) repeats: u32,
@@ -63,7 +60,6 @@ pub(super) struct Writer {
     rng: Rng,
     /// Cuckoo paths, one after another.
     steps: Vec<cuckoo::Step>,
-    /// Entries that were moved.
     pub(super) displaced: u64,
 }
 

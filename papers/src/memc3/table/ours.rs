@@ -15,7 +15,6 @@ pub(in crate::memc3) struct Ours<const BATCH: usize> {
     items: Items,
 }
 
-/// The engine's index alone.
 pub(in crate::memc3) fn bare(slots: u32, counters: usize) -> IndexProbe {
     IndexProbe::new(slots / SLOTS as u32, counters, SearchLimits::default())
 }

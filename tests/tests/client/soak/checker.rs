@@ -21,7 +21,6 @@ const EXAMPLES_MAX: usize = 60;
 /// How long samples may be under way.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// What it has found.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     /// Looks at the last delay at which all clusters were right, or had nothing.
@@ -38,12 +37,10 @@ pub(super) struct Checker {
     process: Member,
     /// The present one's share of what was found, and those of it that were judged.
     present: Mutex<(Found, HashSet<String>)>,
-    /// What former ones have found.
     former: Mutex<Found>,
 }
 
 impl Checker {
-    /// Where it takes hints.
     pub(super) fn hints(folder: &Path) -> String {
         format!("unix:{}", folder.join("hints").display())
     }
@@ -106,7 +103,6 @@ impl Checker {
         serde_json::from_str(&self.process.page("/status.json")?).ok()
     }
 
-    /// How many examples there are.
     fn judge(&self, world: &World, began: Duration) -> usize {
         let Some(status) = self.status() else { return 0 };
         let mut present = lock(&self.present);

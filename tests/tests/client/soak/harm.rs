@@ -32,7 +32,6 @@ pub(super) const DATABASES: &[Kind] = &[
     ("many rows", |world, _| change_all(world)),
 ];
 
-/// Of invalidators and their disk.
 pub(super) const OTHERS: &[Kind] = &[("invalidator killed", kill_invalidator), ("disk full", fill_disk)];
 
 /// The names of all of them.

@@ -12,7 +12,6 @@ const TIMEOUT: Duration = Duration::from_secs(4);
 /// How long a marker lives whose change never comes.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// What all users have done.
 #[derive(Debug, Default)]
 pub(super) struct Sums {
     pub(super) reads: AtomicU64,
@@ -28,7 +27,6 @@ pub(super) struct Sums {
     pub(super) hits: AtomicU64,
 }
 
-/// A client of a cluster.
 pub(super) struct User<'w> {
     world: &'w World,
     cluster: usize,

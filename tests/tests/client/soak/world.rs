@@ -20,7 +20,6 @@ use std::time::Duration;
 /// All rows, and those that are used most of the time.
 pub(super) const ROWS: usize = 2000;
 pub(super) const KEYS: usize = 60;
-/// How much the replica lags.
 const LAG_S: u64 = 1;
 /// What the disk of spools has room for, in MiB.
 const DISK: usize = 24;
@@ -28,7 +27,6 @@ const DISK: usize = 24;
 const SETTLING_MAX: Duration = Duration::from_secs(180);
 /// How long a database may be away.
 const AWAY_MAX: Duration = Duration::from_secs(60);
-/// Failures that are kept.
 const FAILURES_MAX: usize = 20;
 
 /// The key of a row, some with quotes and with characters of several bytes.
@@ -87,7 +85,6 @@ pub(super) struct World {
     _scratch: Scratch,
 }
 
-/// The names of clusters.
 const NAMES: [&str; 3] = ["home", "west", "east"];
 
 /// The rows, in their first version, and a table for what tells how far the log was followed.

@@ -15,7 +15,6 @@ pub(super) struct Pool {
     commit_pages: u32,
     /// The first page that was never used, and the number of pages from there on that are committed and charged.
     fresh: Padded<AtomicU64>,
-    /// Committed pages.
     free: Stack,
     free_count: AtomicU64,
     /// Pages whose memory was given back to the system.
@@ -155,7 +154,6 @@ impl Pool {
         }
     }
 
-    /// Keeps a committed page.
     pub(super) fn keep(&self, links: Links<'_>, page: PageId) {
         // Counted first: otherwise a thread that takes the page at once would count below zero.
         self.free_count.fetch_add(1, Ordering::Relaxed);

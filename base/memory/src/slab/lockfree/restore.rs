@@ -12,7 +12,6 @@ use guira_sync::atomic::Ordering;
 /// The number of pages that were ever used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Touched {
-    /// Pages that were in use.
     pub pages: u32,
     /// Pages behind them that were committed along with the last one, and are charged.
     pub paid: u32,

@@ -9,7 +9,6 @@ use guira_sync::words::WORD;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Links<'a> {
     pub(super) region: &'a Region,
-    /// One word for each page.
     pub(super) at: Offset,
 }
 
@@ -57,7 +56,6 @@ impl Stack {
         }
     }
 
-    /// Pops the top page.
     pub(super) fn pop(&self, links: Links<'_>) -> Option<PageId> {
         // Acquire: pairs with the Release in `push`.
         let mut top = self.0.load(Ordering::Acquire);

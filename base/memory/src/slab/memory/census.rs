@@ -16,12 +16,10 @@ pub struct PageCensus {
     pub paid: usize,
     /// Never used.
     pub fresh: usize,
-    /// Given back to the system.
     pub surrendered: usize,
 }
 
 impl PageCensus {
-    /// All committed pages.
     pub fn committed(&self) -> usize {
         self.serving + self.draining + self.pooled + self.paid
     }

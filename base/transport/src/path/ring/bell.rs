@@ -29,7 +29,6 @@ impl Bell {
         Bell(end)
     }
 
-    /// Wakes the other end.
     pub(super) fn ring(&self) {
         // It fails if too many rings are unread, or the other end is closed.
         let _ = send(&self.0, &[1], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);

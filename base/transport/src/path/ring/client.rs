@@ -19,7 +19,6 @@ struct Lane {
     bell: Bell,
 }
 
-/// A connection to a server.
 #[derive(Debug)]
 struct Link {
     stream: UnixStream,

@@ -14,7 +14,6 @@ use std::sync::Arc;
 /// Words for requests in flight, and for answers, of each thread.
 const REQUESTS: usize = 8 << 10;
 const ANSWERS: usize = 16 << 10;
-/// Words of both.
 const PAIR: usize = ring_words(REQUESTS) + ring_words(ANSWERS);
 
 /// Bytes of a client's rings, to this many threads.
@@ -76,7 +75,6 @@ pub(super) fn send_rings(link: impl AsFd, memory: &OwnedFd, bells: &[OwnedFd]) -
     if sent == HELLO { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
 }
 
-/// Refuses a client.
 pub(super) fn refuse(link: impl AsFd) {
     let mut hello = [0; HELLO];
     hello[..4].copy_from_slice(&MAGIC);
@@ -85,7 +83,6 @@ pub(super) fn refuse(link: impl AsFd) {
     let _ = sendmsg(link, &[IoSlice::new(&hello)], &mut ancillary, SendFlags::NOSIGNAL);
 }
 
-/// Receives what the server sends.
 pub(super) fn receive_rings(link: impl AsFd) -> io::Result<Rings> {
     let mut hello = [0; HELLO];
     let mut space = [MaybeUninit::uninit(); ANCILLARY];

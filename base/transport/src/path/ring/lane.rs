@@ -22,7 +22,6 @@ const ASLEEP: usize = 16;
 const STARVING: usize = 24;
 const DATA: usize = 32;
 
-/// Words of the longest datagram.
 const LONGEST: usize = 1 + PAYLOAD_MAX.div_ceil(WORD);
 /// With this much space the longest datagram fits, wherever the end of the ring is.
 const LONGEST_ANYWHERE: u64 = 2 * LONGEST as u64;
@@ -37,7 +36,6 @@ pub(super) const fn ring_words(capacity: usize) -> usize {
     DATA + capacity
 }
 
-/// The location of a ring.
 #[derive(Clone, Debug)]
 pub(super) struct RingArea {
     pub(super) memory: Arc<Shared>,
@@ -64,7 +62,6 @@ impl RingArea {
     }
 }
 
-/// The writing end.
 #[derive(Debug)]
 pub(super) struct Producer {
     area: RingArea,
@@ -139,7 +136,6 @@ impl Producer {
     }
 }
 
-/// The reading end.
 #[derive(Debug)]
 pub(super) struct Consumer {
     area: RingArea,

@@ -19,16 +19,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Why rings cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum RingError {
-    /// The socket for clients.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// There are too many threads.
     #[error("shared-memory rings support at most {CORES_MAX} workers, not {0}")]
     Cores(usize),
-    /// An error of the system.
     #[error("cannot prepare rings")]
     System(#[from] io::Error),
 }
@@ -51,7 +47,6 @@ struct Link {
 }
 
 impl Link {
-    /// Disconnects the client.
     fn close(&self) {
         self.closed.store(true, Ordering::Release);
         if let Stream::Unix(stream) = &self.stream {
@@ -209,13 +204,11 @@ impl RingServerPath {
         self.lanes.len()
     }
 
-    /// Where clients connect.
     #[cfg(test)]
     pub(super) fn listener(&self) -> &Listener {
         &self.host.as_ref().expect("the first thread's").listener
     }
 
-    /// Polls the bells and sockets.
     #[cold]
     #[inline(never)]
     fn poll_sources(&mut self) -> io::Result<()> {
@@ -262,7 +255,6 @@ impl RingServerPath {
         self.first_lane = 0;
     }
 
-    /// Takes datagrams from one lane.
     #[inline(always)]
     fn drain(&mut self, number: usize) -> Result<(), Broken> {
         let lane = &mut self.lanes[number];
@@ -286,7 +278,6 @@ impl RingServerPath {
         Ok(())
     }
 
-    /// Disconnects a client.
     #[cold]
     fn disconnect(&mut self, number: usize) {
         self.lanes[number].link.close();

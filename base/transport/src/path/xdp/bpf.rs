@@ -5,7 +5,6 @@ use super::program::Instruction;
 use rustix::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use rustix::io::Errno;
 
-/// Commands.
 const MAP_CREATE: libc::c_int = 0;
 const MAP_UPDATE: libc::c_int = 2;
 const MAP_DELETE: libc::c_int = 3;
@@ -20,7 +19,6 @@ const FLAG_NATIVE: u32 = 1 << 2;
 
 /// The program's licence: none of the functions it calls requires a GPL one.
 const LICENCE: &std::ffi::CStr = c"Apache-2.0";
-/// Space for the verifier's log.
 const LOG_BYTES: usize = 64 << 10;
 
 // Each of the following is a prefix of `union bpf_attr`; the kernel takes the remaining fields as zero.
@@ -71,7 +69,6 @@ struct LinkAttributes {
     flags: u32,
 }
 
-/// Where a program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum XdpMode {
     /// In the driver, before the kernel allocates its own buffer for a packet.

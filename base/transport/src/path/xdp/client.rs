@@ -29,7 +29,6 @@ pub struct XdpClientOptions {
     pub cores: usize,
     /// The number of the client's threads: a process opens an interface once for all of them.
     pub threads: usize,
-    /// Where the program runs.
     pub attach: XdpAttach,
 }
 
@@ -127,7 +126,6 @@ impl XdpClientPath {
             .collect())
     }
 
-    /// How the interface is used.
     pub fn facts(&self) -> XdpFacts {
         self.endpoint.facts()
     }

@@ -10,7 +10,6 @@ pub enum XdpError {
     /// The interface does not exist in this network namespace.
     #[error("there is no network interface {interface}")]
     NoInterface { interface: String, source: io::Error },
-    /// Privileges are missing.
     #[error(
         "no permission to {step}: AF_XDP needs CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF and a sufficient limit \
              of locked memory"
@@ -27,27 +26,19 @@ pub enum XdpError {
     /// Another process has an XDP program at the interface, or AF_XDP sockets at one of its queues.
     #[error("another program already uses XDP on {interface}")]
     Occupied { interface: String, source: io::Error },
-    /// The verifier rejected the program.
     #[error("the kernel refuses the XDP program: {log}")]
-    ProgramRefused {
-        /// The verifier's log.
-        log: String,
-        source: io::Error,
-    },
+    ProgramRefused { log: String, source: io::Error },
     /// There is no route to the server by this interface.
     #[error("no route to {address} by {interface}")]
     NoRoute { address: IpAddr, interface: String, source: io::Error },
-    /// Neighbour discovery failed.
     #[error("cannot find the MAC address of {address} on {interface}: no ARP or neighbor reply")]
     NoNeighbour {
         /// The server, or the gateway to it.
         address: IpAddr,
         interface: String,
     },
-    /// The options are invalid.
     #[error("AF_XDP: {0}")]
     Options(&'static str),
-    /// Another error of the system.
     #[error("AF_XDP: cannot {step}")]
     System { step: &'static str, source: io::Error },
 }

@@ -29,7 +29,6 @@ struct Channels {
     combined: u32,
 }
 
-/// An interface card.
 #[derive(Debug)]
 pub(super) struct Card {
     socket: OwnedFd,

@@ -15,18 +15,14 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How an interface is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct XdpFacts {
-    /// Where the program runs.
     pub mode: XdpMode,
-    /// Receive queues.
     pub queues: u32,
     /// Memory shared with the kernel, for all threads together, in bytes. It is committed from the start.
     pub bytes: usize,
 }
 
-/// The configuration of an interface.
 #[derive(Clone, Debug)]
 pub(super) struct InterfaceOptions {
     pub(super) interface: String,
@@ -48,7 +44,6 @@ struct Attachment {
 /// One thread's part of an interface.
 #[derive(Debug)]
 pub(super) struct Endpoint {
-    /// One for each queue.
     pub(super) sockets: Vec<Socket>,
     /// An epoll descriptor for the sockets, if there are several.
     bell: Option<OwnedFd>,

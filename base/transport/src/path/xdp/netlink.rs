@@ -20,7 +20,6 @@ const FLAG_REQUEST: u16 = 1;
 const HEADER: usize = 16;
 const ATTRIBUTE: usize = 4;
 
-/// Attributes.
 const LINK_ADDRESS: u16 = 1;
 const ROUTE_DESTINATION: u16 = 1;
 const ROUTE_INTERFACE: u16 = 4;
@@ -33,7 +32,6 @@ const NEIGHBOUR_MAC: u16 = 2;
 /// A timeout against a kernel that does not answer at all; it normally answers at once.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A request message.
 struct Request(Vec<u8>);
 
 impl Request {
@@ -117,12 +115,9 @@ pub(super) fn mac(interface: u32) -> Result<Mac, Errno> {
     attribute(attributes, LINK_ADDRESS).and_then(|mac| mac.try_into().ok()).ok_or(Errno::NODEV)
 }
 
-/// A route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Route {
-    /// The local address.
     pub(super) source: IpAddr,
-    /// The next hop.
     pub(super) next_hop: IpAddr,
 }
 

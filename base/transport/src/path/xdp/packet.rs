@@ -49,7 +49,6 @@ impl Family {
     }
 }
 
-/// The addresses of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ends<'a> {
     pub(super) family: Family,
@@ -64,7 +63,6 @@ pub(super) struct Ends<'a> {
 }
 
 impl Ends<'_> {
-    /// The addresses of the answer.
     pub(super) fn swapped(self) -> Self {
         Ends {
             family: self.family,

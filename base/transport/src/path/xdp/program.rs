@@ -21,7 +21,6 @@ pub(super) struct Instruction {
 #[derive(Clone, Copy)]
 #[repr(u8)]
 enum Register {
-    /// The return value.
     R0 = 0,
     R1,
     R2,
@@ -32,7 +31,6 @@ enum Register {
 
 use Register::{R0, R1, R2, R3, R4, R5};
 
-/// The width of a load.
 #[derive(Clone, Copy)]
 #[repr(u8)]
 enum Width {
@@ -54,7 +52,6 @@ enum If {
     NotEqual = 0x50,
 }
 
-/// The target of a jump.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Label {
     /// Pass the packet to the kernel.
@@ -67,7 +64,6 @@ enum Label {
     NotAddress(usize),
 }
 
-/// A line of the program.
 enum Line {
     Plain(Instruction),
     Jump(Instruction, Label),
@@ -177,7 +173,6 @@ fn wire16(number: u16) -> i32 {
     i32::from(number.to_be())
 }
 
-/// Which datagrams are selected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Filter {
     /// Only packets to this card: it may be in promiscuous mode.

@@ -24,7 +24,6 @@ pub(super) trait Slot: Copy {}
 impl Slot for Descriptor {}
 impl Slot for u64 {}
 
-/// The memory of a ring.
 #[derive(Debug)]
 struct Ring<T> {
     base: NonNull<c_void>,
@@ -134,7 +133,6 @@ impl<T: Slot> Producer<T> {
         self.next = self.next.wrapping_add(1);
     }
 
-    /// Publishes the added entries.
     #[inline]
     pub(super) fn submit(&mut self) {
         // Release: pairs with the kernel's acquire of this index: the slots before it, and the frames they name, are written.

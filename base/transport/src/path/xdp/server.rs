@@ -23,7 +23,6 @@ pub struct XdpServerOptions {
     pub first_port: u16,
     /// The number of threads, each with its own port.
     pub cores: usize,
-    /// Where the program runs.
     pub attach: XdpAttach,
     pub checksums: XdpChecksums,
 }
@@ -101,7 +100,6 @@ impl XdpServerPath {
         }
     }
 
-    /// How the interface is used.
     pub fn facts(&self) -> XdpFacts {
         self.endpoint.facts()
     }

@@ -20,7 +20,6 @@ use rustix::net::{
 };
 use std::sync::Arc;
 
-/// Send slots of a socket.
 const SEND_SLOTS: u32 = 1024;
 
 /// Sizes of what the sockets of a queue share.
@@ -130,10 +129,8 @@ impl Queue {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct QueueBinding<'a> {
     pub(super) interface: &'a str,
-    /// The interface's index.
     pub(super) index: u32,
     pub(super) queue: u32,
-    /// The number of sockets.
     pub(super) sockets: u32,
 }
 
@@ -158,11 +155,9 @@ pub(super) struct Socket {
     queue: Arc<Queue>,
 }
 
-/// A packet that has arrived.
 #[derive(Debug)]
 pub(super) struct Arrived {
     pub(super) frame: Frame,
-    /// The offset in the frame.
     pub(super) at: usize,
     pub(super) length: usize,
 }
@@ -182,7 +177,6 @@ pub(super) enum Kick {
     Done,
     /// The kernel has not taken everything; try again later.
     Busy,
-    /// The interface is gone.
     Gone(Errno),
 }
 
@@ -252,7 +246,6 @@ impl Socket {
         &self.queue.umem
     }
 
-    /// Whether packets have arrived.
     #[inline]
     pub(super) fn has_arrived(&mut self) -> bool {
         self.receive.available() > 0

@@ -107,7 +107,6 @@ impl Umem {
         (lower, upper)
     }
 
-    /// The half for received packets.
     #[inline(always)]
     pub(super) fn lower<'a>(&'a self, frame: &'a Frame) -> &'a [u8; HALF] {
         let lower = self.half(frame, 0);

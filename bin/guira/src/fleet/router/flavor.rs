@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 const MEMBERS: [&str; 3] = ["options", "libmcrouter_options", "standalone_options"];
 const ROUTER_NAME: &str = "router_name";
 
-/// The options of a flavor.
 #[derive(Debug)]
 pub(super) struct Flavor {
     path: PathBuf,

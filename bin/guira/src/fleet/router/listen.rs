@@ -31,7 +31,6 @@ pub(super) fn addresses(flags: &Flags, tls: Option<&TlsOptions>) -> Result<Vec<L
     Ok(all)
 }
 
-/// Addresses for gets in datagrams.
 pub(super) fn datagrams(flags: &Flags) -> Result<Vec<SocketAddr>, Failure> {
     let wrong =
         |text: &str| Failure::usage(format!("--udp: '{text}' is not an address: use IP:PORT or [v6]:PORT"));
@@ -44,7 +43,6 @@ pub(super) fn nodes(flags: &Flags) -> Result<Vec<ClusterNode>, Failure> {
     flags.texts("cluster-nodes").map(|text| text.parse().map_err(wrong)).collect()
 }
 
-/// The DNS server.
 pub(super) fn dns_server(flags: &Flags) -> Result<Option<SocketAddr>, Failure> {
     let wrong = |text: &str| {
         Failure::usage(format!("--dns-server: '{text}' is not an address: use IP:PORT or [v6]:PORT"))

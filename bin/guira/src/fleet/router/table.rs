@@ -1,7 +1,6 @@
 //! The options of `guira router`, one row each, with mcrouter's names and those of `guira serve` as aliases. The command
 //! line, its help, the notes about options without effect, and docs/reference/router-options.md follow from the rows.
 
-/// The kind of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// `=0`, `=1`, `=false`, `=true`, or no value for 1.
@@ -12,11 +11,9 @@ pub(crate) enum Kind {
     Text,
     /// May be given several times, each time with several, separated by commas.
     List,
-    /// May be left out.
     Mode,
 }
 
-/// The program whose defaults apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manner {
     /// `guira router`.
@@ -35,7 +32,6 @@ pub(crate) enum Field {
     Negated(&'static str),
 }
 
-/// The effect of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     Used,
@@ -124,7 +120,6 @@ impl Row {
         std::iter::once(self.long).chain(self.aliases.iter().copied())
     }
 
-    /// The name of mcrouter's field.
     pub(crate) fn field_name(&self) -> String {
         match self.field {
             Field::OfOption => self.long.replace('-', "_"),

@@ -4,7 +4,6 @@ use super::table::{DELIMITER, FLAGS, Flag, WORDS};
 use guira_server::VERSION_SPOKEN;
 use std::fmt::Write as _;
 
-/// What -i prints.
 pub(super) const LICENSE: &str = "\
 Guira is licensed under the Apache License, Version 2.0: http://www.apache.org/licenses/LICENSE-2.0
 It speaks memcached's protocols and contains none of its code.
@@ -23,7 +22,6 @@ fn label(flag: &Flag) -> String {
     }
 }
 
-/// What -h prints.
 pub(super) fn text() -> String {
     let mut text = format!("memcached {VERSION_SPOKEN}\n");
     for flag in FLAGS.iter().filter(|flag| !flag.about.is_empty()) {

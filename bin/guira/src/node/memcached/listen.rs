@@ -7,7 +7,6 @@ use guira_server::{Address, Listen, ListenTraits};
 use super::flags::Flags;
 use guira_cli::failure::Failure;
 
-/// memcached's port.
 const PORT: i32 = 11211;
 
 /// The port that a number stands for: -1 for any that is free, 0 for none.
@@ -32,7 +31,6 @@ fn items(flags: &Flags) -> impl Iterator<Item = &str> {
         .filter(|item| !item.is_empty())
 }
 
-/// What connections come from.
 pub(super) fn listeners(flags: &Flags) -> Result<Vec<Listen>, Failure> {
     if let Some(path) = flags.value("unix-socket") {
         let address = Address::Unix(path.into());
@@ -68,7 +66,6 @@ fn tcp(traits: ListenTraits, address: SocketAddr, optional: bool) -> Listen {
     Listen { traits, address: Address::Tcp(address), optional }
 }
 
-/// What datagrams come from.
 pub(super) fn datagram_addresses(flags: &Flags) -> Result<Vec<SocketAddr>, Failure> {
     let Some(port) =
         port(flags.number("udp-port").unwrap_or(0))?.filter(|_| flags.value("unix-socket").is_none())

@@ -48,7 +48,6 @@ pub(super) struct Flag {
     pub(super) about: &'static str,
 }
 
-/// A word of -o.
 pub(super) struct Word {
     pub(super) name: &'static str,
     pub(super) effect: Effect,

@@ -24,7 +24,6 @@ pub(super) enum If {
     Missing,
 }
 
-/// How an update went.
 pub(super) enum Done {
     /// What was asked for was done; whether there was an item.
     Yes { found: bool },

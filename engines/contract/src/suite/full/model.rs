@@ -33,11 +33,9 @@ impl Modelled {
 /// What was done, as the engine should have counted it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tally {
-    /// Items stored.
     pub(super) stored: u64,
     /// Live items that others were stored over.
     pub(super) replaced: u64,
-    /// Live items that were removed.
     pub(super) removed: u64,
     /// Live items that were not there any more.
     pub(super) lost: u64,
@@ -60,7 +58,6 @@ impl Tally {
     }
 }
 
-/// The items of some keys.
 #[derive(Debug)]
 pub(super) struct Model {
     items: HashMap<u32, Modelled>,

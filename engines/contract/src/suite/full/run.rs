@@ -153,7 +153,6 @@ impl<E: Engine> Worker<'_, E> {
         (bytes, self.model.keys(self.now).len() as u64)
     }
 
-    /// Removes everything.
     pub(super) fn clear(&mut self) {
         self.begin();
         for key in self.model.keys(self.now) {

@@ -59,7 +59,6 @@ pub(super) struct Arriving<D> {
     pub(super) arrived: usize,
 }
 
-/// The worker of one thread.
 pub(super) struct Worker<'e, E: Engine> {
     pub(super) engine: &'e E,
     pub(super) plan: Full,
@@ -126,7 +125,6 @@ impl<'e, E: Engine> Worker<'e, E> {
         panic!("seed {}, {:?}, step {}: key {key}: {what}", self.plan.seed, self.plan.workers, self.step)
     }
 
-    /// Goes online.
     pub(super) fn begin(&mut self) {
         self.session().online();
         self.look_at_clock();
@@ -159,7 +157,6 @@ impl<'e, E: Engine> Worker<'e, E> {
         }
     }
 
-    /// An expected item is missing.
     pub(super) fn miss(&mut self, key: u32) {
         // Another thread may have seen a later time.
         let latest = self.world.now();

@@ -13,7 +13,6 @@ use guira_sync::version::Versions;
 use guira_sync::words::{self, WORD};
 use std::cell::Cell;
 
-/// memcached's index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Chained;
 

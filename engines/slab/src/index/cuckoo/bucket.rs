@@ -18,7 +18,6 @@
 use guira_memory::Offset;
 use guira_sync::words::{Line, byte_of, four_of, load, store, which_equal};
 
-/// Slots in a bucket.
 pub const SLOTS: usize = 10;
 
 /// Bytes in a bucket.
@@ -39,23 +38,19 @@ const MORE_MASK: u64 = (1 << MORE_BITS) - 1;
 const HIGH_AT: usize = 14;
 const LOW_AT: usize = 24;
 
-/// Bits of a tag.
 pub(super) const TAG_BITS: u32 = 8 + MORE_BITS as u32;
 
 // The further bits end where the places begin.
 const _: () = assert!((64 + MORE_SHIFT + SLOTS * MORE_BITS).div_ceil(8) <= HIGH_AT);
 const _: () = assert!(HIGH_AT + SLOTS == LOW_AT && LOW_AT + 4 * SLOTS == BUCKET_BYTES);
 
-/// A bucket's words.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bucket<'a>(pub(crate) &'a Line);
 
-/// What a slot holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     /// 11 bits; the low 8 are not all 0.
     pub(crate) tag: u16,
-    /// Where the item is.
     pub(crate) item: Offset,
 }
 

@@ -9,7 +9,6 @@ use guira_memory::Region;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cuckoo;
 
-/// Which slot of which table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotAt {
     pub(super) table: Table<Cuckoo>,
@@ -45,7 +44,6 @@ impl Table<Cuckoo> {
         if sum >= bucket { sum - bucket } else { sum + (self.buckets - bucket) }
     }
 
-    /// The words of a bucket.
     #[inline(always)]
     pub(crate) fn bucket(self, region: &Region, bucket: u32) -> Bucket<'_> {
         Bucket(region.line(self.place_of(bucket)))

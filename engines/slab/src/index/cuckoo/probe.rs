@@ -15,10 +15,8 @@ pub struct IndexProbe {
     region: Arc<Region>,
 }
 
-/// What a lookup touched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Touched {
-    /// Items looked at.
     pub items: u64,
     /// Whether the wanted one was among them.
     pub found: bool,
@@ -70,7 +68,6 @@ impl IndexProbe {
         self.region.reserved()
     }
 
-    /// Slots of the table.
     pub fn slots(&self) -> u64 {
         self.index.slots()
     }

@@ -126,7 +126,6 @@ impl Datagrams {
         self.asked.len() >= UNDER_WAY_MAX
     }
 
-    /// Appends a get.
     pub(super) fn push(&mut self, request: &Request<'_>, origin: Origin<Ticket>, now_ms: u64, era: Era) {
         let opaque = self.opaque;
         self.opaque = opaque.wrapping_add(1);

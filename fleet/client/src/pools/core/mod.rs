@@ -39,7 +39,6 @@ pub(super) const HEALTH: HealthOptions = HealthOptions {
     inactive_after: Duration::ZERO,
 };
 
-/// The requests of one thread.
 #[derive(Debug)]
 pub(super) struct Core {
     walks: Walks<Ticket>,
@@ -122,7 +121,6 @@ enum Used {
     Was,
 }
 
-/// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Connection {
     Closed,
@@ -130,7 +128,6 @@ pub(super) enum Connection {
     Up,
 }
 
-/// Why a connection is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     /// No connection can be made.

@@ -9,7 +9,6 @@ use guira_databases::Wire;
 use guira_databases::mariadb::{Packets, connect_with, refusal};
 use std::io;
 
-/// A log that is read.
 #[derive(Debug)]
 pub(crate) struct BinaryLog {
     packets: Packets<Wire>,
@@ -49,7 +48,6 @@ impl BinaryLog {
     }
 }
 
-/// Connects and logs in.
 pub(super) fn connect(options: &Options) -> Result<Packets<Wire>, SourceError> {
     let (packets, version) = connect_with(&options.server, &options.key)?;
     let other = |text: &str| Err(SourceError::Unsuitable(format!("{text}, but {version}")));

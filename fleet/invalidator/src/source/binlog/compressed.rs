@@ -33,7 +33,6 @@ pub(super) fn inflate(data: &[u8]) -> Result<Vec<u8>, Flaw> {
 pub(super) mod tests {
     use super::*;
 
-    /// As MariaDB compresses it.
     pub(in super::super) fn deflated(data: &[u8]) -> Vec<u8> {
         let length = (data.len() as u32).to_be_bytes();
         [&[0x84][..], &length, &miniz_oxide::deflate::compress_to_vec_zlib(data, 6)].concat()

@@ -58,7 +58,6 @@ const IGNORABLE: u16 = 0x80;
 const HEAD: usize = 19;
 const SUM: usize = 4;
 
-/// How events end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Checksum {
     None,

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-/// A transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Gtid {
     pub(super) domain: u32,

@@ -24,7 +24,6 @@ struct Origin {
     tag: String,
 }
 
-/// A transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Gtid {
     origin: Origin,

@@ -16,7 +16,6 @@ pub(crate) enum Product {
 pub(crate) struct Options {
     pub(crate) product: Product,
     pub(crate) server: Server,
-    /// What may encrypt the password.
     pub(crate) key: PasswordKey,
     /// The number of this replica, which no other has.
     pub(crate) server_id: u32,
@@ -24,7 +23,6 @@ pub(crate) struct Options {
     pub(crate) until: Until,
 }
 
-/// What keys are found in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reads {
     Statements,

@@ -7,14 +7,12 @@ use crate::source::SourceError;
 use std::borrow::Cow;
 use std::fmt;
 
-/// A transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Gtid {
     MariaDb(gtid::Gtid),
     MySql(gtid_set::Gtid),
 }
 
-/// The transactions that were read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Position {
     MariaDb(gtid::Position),
@@ -29,7 +27,6 @@ impl Position {
         })
     }
 
-    /// This transaction was read.
     pub(super) fn advance(&mut self, gtid: &Gtid) -> Result<(), SourceError> {
         match (self, gtid) {
             (Position::MariaDb(position), Gtid::MariaDb(gtid)) => position.advance(*gtid),
@@ -61,7 +58,6 @@ impl Position {
         Some(Position::MariaDb(joined))
     }
 
-    /// Whether this transaction was read.
     pub(super) fn contains(&self, gtid: &Gtid) -> bool {
         matches!((self, gtid), (Position::MariaDb(position), Gtid::MariaDb(gtid)) if position.contains(gtid))
     }

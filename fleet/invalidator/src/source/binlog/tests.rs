@@ -16,7 +16,6 @@ const EXECUTED: &str = "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5";
 const OK: &[u8] = &[0, 0, 0, 2, 0, 0, 0];
 const END: &[u8] = &[0xfe, 0, 0, 2, 0];
 
-/// Takes note of flushes.
 #[derive(Debug, Default)]
 struct Flushes(Vec<String>);
 

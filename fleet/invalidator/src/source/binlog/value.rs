@@ -37,7 +37,6 @@ mod kind {
     pub(super) const GEOMETRY: u8 = 255;
 }
 
-/// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Column {
     kind: u8,

@@ -34,7 +34,6 @@ impl IntoIterator for KeptEvents {
     }
 }
 
-/// A transaction that is prepared.
 #[derive(Debug)]
 struct Prepared {
     xid: String,
@@ -68,7 +67,6 @@ impl PreparedTransactions {
         Ok(())
     }
 
-    /// A transaction is prepared.
     pub(super) fn prepare(&mut self, xid: String, gtid: Gtid, before: Position, events: KeptEvents) {
         // One that has this name has been read before.
         drop(self.end(&xid));
@@ -97,7 +95,6 @@ impl PreparedTransactions {
     }
 }
 
-/// An XA_PREPARE event.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Preparation {
     /// As in the statement that ends the transaction.

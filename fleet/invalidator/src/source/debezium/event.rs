@@ -81,7 +81,6 @@ fn place(source: Json<'_>) -> Option<Cow<'_, [u8]>> {
 /// Columns and their values, of which the last one of a name counts.
 type Columns<'a> = Vec<(Cow<'a, [u8]>, Cell<'a>)>;
 
-/// A value of a row.
 #[derive(Debug)]
 enum Cell<'a> {
     Text(Cow<'a, [u8]>),

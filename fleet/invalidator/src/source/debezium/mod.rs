@@ -30,7 +30,6 @@ use std::time::Duration;
 /// A sender that has sent no whole change event for so long is left when another one comes: what it has not been told of comes again anyway.
 const USELESS_MAX: Duration = Duration::from_secs(5);
 
-/// Where senders come to.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) listen: Endpoint,
@@ -38,7 +37,6 @@ pub(crate) struct Options {
     pub(crate) rules: Rules,
 }
 
-/// What a sender may do.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
     pub(crate) on_bad_line: OnBadLine,

@@ -23,7 +23,6 @@ const SHOWN_MAX: usize = 200;
 #[derive(Debug)]
 pub(super) struct Sender<'l> {
     socket: Socket,
-    /// Where the next one waits.
     listener: &'l Listener,
     rules: Rules,
     counts: Arc<Counts>,
@@ -32,7 +31,6 @@ pub(super) struct Sender<'l> {
     /// How many lines it was told of.
     told: u64,
     lines: Lines,
-    /// Since something was heard.
     silence: Stopwatch,
     usefulness: Usefulness,
     /// Whether it has said all. It is still told what is acknowledged.

@@ -13,11 +13,9 @@ pub(super) fn seconds(time: u64) -> u64 {
     since.try_into().unwrap_or(0)
 }
 
-/// A message.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Change<'a> {
     Begin {
-        /// Where its commit begins.
         commit: Lsn,
         when: u64,
     },
@@ -62,7 +60,6 @@ pub(super) enum Old<'a> {
     Whole(Tuple<'a>),
 }
 
-/// Values of a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Tuple<'a>(&'a [u8]);
 

@@ -12,7 +12,6 @@ const PLUGIN: &str = "pgoutput";
 /// Where the files of the log are that have been removed.
 const LOST: &str = "lost";
 
-/// A slot that is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Slot {
     name: String,
@@ -25,7 +24,6 @@ pub(super) struct Slot {
     confirmed: Option<Lsn>,
 }
 
-/// The slot of this name.
 pub(super) fn find(messages: &mut Messages, name: &str) -> Result<Option<Slot>, SourceError> {
     let rows = query(
         messages,
@@ -55,7 +53,6 @@ impl Slot {
         })
     }
 
-    /// Whether it can be used.
     fn check_kind(&self) -> Result<(), SourceError> {
         let name = &self.name;
         if self.plugin != PLUGIN || !self.is_of_this_database {

@@ -12,7 +12,6 @@ const LINE_MAX: u64 = 64 << 10;
 /// What is at a place of a file.
 #[derive(Debug)]
 pub(crate) struct Line {
-    /// Where it begins and ends.
     pub(crate) from: u64,
     pub(crate) to: u64,
     pub(crate) content: Content,
@@ -59,7 +58,6 @@ impl HeldLog {
         Ok(is_same.then(|| HeldLog { input: BufReader::with_capacity(256 << 10, file), at: 0 }))
     }
 
-    /// The next line.
     pub(crate) fn next(&mut self) -> io::Result<Option<Line>> {
         let mut text = Vec::new();
         let from = self.at;

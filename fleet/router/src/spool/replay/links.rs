@@ -7,7 +7,6 @@ use guira_protocol::word::reply;
 use guira_sync::clock::Stopwatch;
 use std::time::Duration;
 
-/// What became of a delete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Delivery {
     Done,
@@ -16,13 +15,11 @@ pub(crate) enum Delivery {
     Failed,
 }
 
-/// A server.
 #[derive(Debug, Default)]
 pub(crate) struct Link {
     connection: Option<Connection>,
     /// When it has failed, and how long it is left alone.
     failed: Option<(Stopwatch, Duration)>,
-    /// Why it has failed last.
     pub(crate) reason: String,
 }
 

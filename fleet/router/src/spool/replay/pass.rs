@@ -17,7 +17,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Whether deletes are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplayManner {
     Deliver,
@@ -25,7 +24,6 @@ pub enum ReplayManner {
     Pretend,
 }
 
-/// Which files are replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplayTakes {
     /// Those that nobody writes to.
@@ -98,7 +96,6 @@ struct Pass {
     ready: HashMap<Address, bool>,
 }
 
-/// A delete that is next.
 #[derive(Debug)]
 struct Due {
     entry: Entry,
@@ -111,7 +108,6 @@ struct Load {
     deletes: Vec<(usize, Delete)>,
 }
 
-/// A file at work.
 struct Work {
     log: HeldLog,
     progress: Progress,

@@ -13,12 +13,12 @@ use std::time::Duration;
 /// A server, and the key that is to be deleted there.
 pub(crate) type Stop = (Address, Delete);
 
-/// What decides where deletes go.
 #[derive(Debug)]
 pub(crate) enum Places {
     /// To the server of the line, whatever that is now.
-    AsLogged { timeout: Duration },
-    /// By a configuration.
+    AsLogged {
+        timeout: Duration,
+    },
     Configured(Box<Configured>),
 }
 

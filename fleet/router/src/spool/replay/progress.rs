@@ -10,10 +10,8 @@ use std::path::{Path, PathBuf};
 const FOLDER: &str = ".replay";
 /// The permissions of the files in it.
 const MODE: u32 = 0o666;
-/// How such a file begins.
 const HEAD: &str = "guira-replay 1";
 
-/// Of one file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Progress {
     /// Up to here each line was read once: what is no delete was told.
@@ -84,7 +82,6 @@ impl ProgressFile {
         text.and_then(|text| Progress::parse(&text)).unwrap_or_default()
     }
 
-    /// Replaces it as a whole.
     pub(crate) fn save(&self, progress: &Progress) -> io::Result<()> {
         self.path.parent().map_or(Ok(()), disk::create_dir_all)?;
         disk::replace(&self.path, progress.text().as_bytes(), Mode::Masked(MODE), Durability::Unsynced)

@@ -1,11 +1,8 @@
 //! What a replay has done.
 
-/// What came of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileReport {
-    /// With its folder.
     pub name: String,
-    /// Deletes that were delivered.
     pub delivered: u64,
     /// Deletes that servers have refused as wrong, and what was said of the first.
     pub refused: Remarks,
@@ -14,20 +11,16 @@ pub struct FileReport {
     pub end: FileEnd,
     /// Deletes that are left, by server.
     pub left: Vec<Left>,
-    /// What the system has refused.
     pub error: Option<String>,
     pub fate: FileFate,
 }
 
-/// Lines of a kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Remarks {
     pub count: u64,
-    /// About the first.
     pub first: String,
 }
 
-/// How a file ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FileEnd {
     #[default]
@@ -48,13 +41,11 @@ pub enum FileFate {
 /// Deletes of a file that were not delivered to a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Left {
-    /// As configurations write it.
     pub server: String,
     pub count: u64,
     pub reason: LeftReason,
 }
 
-/// Why deletes are left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LeftReason {
     /// The server does not take them now.
@@ -63,7 +54,6 @@ pub enum LeftReason {
     Homeless,
 }
 
-/// What came of all files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReplayReport {
     pub files: u64,

@@ -21,7 +21,6 @@ const TICK: Duration = Duration::from_millis(250);
 const LIST_EVERY: Duration = Duration::from_secs(10);
 const LIST_BUSY: Duration = Duration::from_secs(1);
 
-/// The state of the thread.
 #[derive(Debug)]
 pub(crate) struct Replayer {
     replay: Replay,

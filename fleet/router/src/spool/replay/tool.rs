@@ -19,7 +19,6 @@ pub struct ReplayOptions {
     pub folder: PathBuf,
     /// By which configuration; without one each delete goes to the server of its line.
     pub routing: Option<RouterOptions>,
-    /// Deletes a second.
     pub rate: NonZeroU32,
     /// How long a server may take that no configuration tells anything of.
     pub timeout: Duration,

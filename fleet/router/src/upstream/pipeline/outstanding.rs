@@ -52,7 +52,6 @@ pub(in crate::upstream) enum LeaseStep {
 }
 
 impl Outstanding {
-    /// Where the request begins.
     #[inline]
     pub(super) fn begin(&self) -> u64 {
         self.position - u64::from(self.back)

@@ -8,7 +8,6 @@ use guira_routing::config::Leases;
 use guira_routing::{Answer, Dialect, Group, Op, Origin, Outcome};
 use guira_upstream::{Arrival, VALUE_MAX, answers};
 
-/// What the connection delivers next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// The reply to the first request.
@@ -45,11 +44,9 @@ pub(crate) enum Parsed<'a> {
     Invalid,
 }
 
-/// How a reply is processed.
 #[derive(Debug)]
 pub(in crate::upstream) enum Step<'a> {
     Done(Parsed<'a>),
-    /// The lessor interprets the reply.
     Lease(Received<'a>),
 }
 

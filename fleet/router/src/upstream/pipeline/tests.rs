@@ -24,7 +24,6 @@ fn pipeline(requests: &[(Op, &str)]) -> Pipeline {
     pipeline
 }
 
-/// Sends everything. Returns the text.
 fn send(pipeline: &mut Pipeline, now_us: u64) -> String {
     pipeline.begin_flush(now_us);
     pipeline.complete_last();

@@ -82,7 +82,6 @@ pub(super) fn weight(json: &Json) -> Option<u64> {
     }
 }
 
-/// Numbers are finite.
 fn numbers(a: f64, b: f64) -> Ordering {
     a.partial_cmp(&b).unwrap_or(Ordering::Equal)
 }

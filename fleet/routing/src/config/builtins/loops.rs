@@ -21,7 +21,6 @@ fn unexpanded(expander: &Expander<'_>, json: &Json, _: &Scope<'_>) -> Outcome<Js
     expander.copy(json)
 }
 
-/// A loop under way.
 struct Loop<'l> {
     expander: &'l Expander<'l>,
     json: &'l Json,
@@ -32,7 +31,6 @@ struct Loop<'l> {
     item: Arc<str>,
 }
 
-/// What a loop is over.
 enum Entries {
     Items(Vec<Json>),
     Members(Vec<(Arc<str>, Json)>),

@@ -33,7 +33,6 @@ pub(crate) enum Presence {
     Optional,
 }
 
-/// A call of a built-in.
 pub(crate) struct Call<'c> {
     pub(crate) expander: &'c Expander<'c>,
     scope: &'c Scope<'c>,
@@ -87,7 +86,6 @@ impl<'c> Call<'c> {
         self.place
     }
 
-    /// The scope of the caller.
     pub(crate) fn scope(&self) -> &Scope<'c> {
         self.scope
     }
@@ -96,12 +94,10 @@ impl<'c> Call<'c> {
         Trouble::at(self.place, format!("@{}: {reason}", self.name))
     }
 
-    /// The result of the call.
     pub(crate) fn result(&self, value: Value) -> Outcome<Rc<Json>> {
         Ok(Rc::new(Json { place: self.place.clone(), value }))
     }
 
-    /// A required argument.
     pub(crate) fn value(&self, at: usize) -> Outcome<Rc<Json>> {
         let value = self.optional(at)?;
         value.ok_or_else(|| self.fail(format!("has no {:?}", self.parameters[at].name)))

@@ -138,7 +138,6 @@ impl Parameter {
 }
 
 impl Constant {
-    /// A constant of the configuration.
     pub(super) fn unexpanded(json: Rc<Json>) -> Self {
         Self(RefCell::new(State::Unexpanded(json)))
     }

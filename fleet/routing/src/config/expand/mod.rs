@@ -78,12 +78,10 @@ impl<'e> Expander<'e> {
         }
     }
 
-    /// The imports and the warnings.
     pub(super) fn finish(self) -> (Vec<Arc<str>>, Vec<ConfigError>) {
         (self.imports.into_inner().names, self.warnings)
     }
 
-    /// A value outside all macros.
     pub(super) fn expand_file(&self, json: &Json) -> Result<Json, ConfigError> {
         self.expand(json, &Scope::root()).map_err(Trouble::finish)
     }

@@ -18,7 +18,6 @@ pub(crate) struct Scope<'s> {
 enum Meaning {
     Value(Rc<Json>),
     Unexpanded(Rc<Json>),
-    /// It is just expanded.
     Open,
 }
 

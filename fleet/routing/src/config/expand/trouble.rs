@@ -13,7 +13,6 @@ pub(crate) struct Trouble(Box<Inner>);
 #[derive(Debug)]
 struct Inner {
     error: ConfigError,
-    /// The innermost member around it.
     member: Option<String>,
     via: Vec<String>,
     left_out: usize,

@@ -15,7 +15,6 @@ pub enum Stage {
     Ending,
 }
 
-/// A slot whose server changes.
 #[derive(Clone, Debug)]
 pub struct Handover {
     /// The server that takes or had the slot, beside the one in `servers` that has its keys now.

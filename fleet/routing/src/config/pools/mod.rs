@@ -108,7 +108,6 @@ pub struct TkoThresholds {
     pub lower: u32,
 }
 
-/// What came of reading pools.
 #[derive(Debug)]
 pub struct PoolsRead {
     /// To be watched, beside those of the configuration.

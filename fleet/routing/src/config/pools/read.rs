@@ -49,7 +49,6 @@ impl<'d> Definitions<'d> {
         self.optional_as(name, |json, name| json.shared_text(name).cloned())
     }
 
-    /// Refuses members that are there.
     fn refuse(&mut self, names: &[&str], reason: &str) -> Result<(), ConfigError> {
         match names.iter().find_map(|name| Some((name, self.optional(name)?))) {
             Some((name, json)) => Err(json.error(format!("'{name}' {reason}"))),

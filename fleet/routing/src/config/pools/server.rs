@@ -9,7 +9,6 @@ const PATH_MAX: usize = 107;
 /// Bytes of a host's name.
 const HOST_MAX: usize = 255;
 
-/// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Address {
     /// `host` is a name, or an address without brackets.

@@ -26,7 +26,6 @@ impl Limit {
         Ok(Limit { rate, burst, tokens: Cell::new((rate * REQUESTS_BEFORE).min(burst)) })
     }
 
-    /// A request has come.
     pub(super) fn count(&self) {
         self.tokens.set((self.tokens.get() + self.rate).min(self.burst));
     }

@@ -43,7 +43,6 @@ pub(super) enum Next {
     Nobody,
 }
 
-/// The hashes of DeterministicOrderPolicy.
 const HASHES: [&str; 2] = ["Ch3", "WeightedCh3"];
 
 impl Policy {
@@ -103,7 +102,6 @@ impl Policy {
         Ok(policy)
     }
 
-    /// A child has answered.
     pub(super) fn heard(&self, child: usize, outcome: Outcome) {
         if let Kind::LeastFailures(failures) = &self.kind {
             let failures = &failures[child];
@@ -111,7 +109,6 @@ impl Policy {
         }
     }
 
-    /// How a failure counts.
     pub(super) fn failed(&self, outcome: Outcome) -> Failed {
         let is_down = matches!(
             outcome,
@@ -182,7 +179,6 @@ fn stand_in(order: &Selector, normal: Option<&Selector>, asked: usize, key: &[u8
     others.nth(asked - 1).map(|other| other + 1)
 }
 
-/// Reads DeterministicOrderPolicy.
 fn salted(
     members: &mut Members<'_, '_, '_>,
     object: &mut Object<'_>,

@@ -34,7 +34,6 @@ const SALT: u32 = 1;
 const ATTEMPTS: u32 = 100;
 /// After so many, failure domains do not matter any more.
 const ATTEMPTS_BY_DOMAIN: u32 = 75;
-/// Digits of a number.
 const DIGITS: usize = 10;
 
 /// The state of repeated selections for one key.

@@ -7,7 +7,6 @@ use crate::step::{DestinationId, State};
 pub(super) struct Tried {
     count: u16,
     errors: u16,
-    /// A policy's own.
     marks: u128,
     /// The failure domain of the first child's reply.
     first: Place,
@@ -16,7 +15,6 @@ pub(super) struct Tried {
 /// Marks that a policy may set.
 pub(super) const MARKS: usize = u128::BITS as usize;
 
-/// How a child has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failed {
     Once,
@@ -88,7 +86,6 @@ impl Tried {
         mark < MARKS && self.marks & 1 << mark != 0
     }
 
-    /// How many were asked.
     pub(super) fn count(self) -> usize {
         usize::from(self.count)
     }

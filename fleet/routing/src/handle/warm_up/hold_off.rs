@@ -26,7 +26,6 @@ pub(super) enum How {
 const SENTINEL: u32 = 0x7e1c_0f1f;
 /// No key is held off for longer.
 pub(super) const SECONDS_MAX: u32 = 3600;
-/// As in the paper.
 const SECONDS: u32 = 2;
 
 /// What an answer says about a key.

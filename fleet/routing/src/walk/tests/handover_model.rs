@@ -38,7 +38,6 @@ impl Store {
     }
 }
 
-/// What a client waits for.
 #[derive(Clone, Copy, Debug)]
 enum Open {
     /// With the least value that may be answered.

@@ -42,20 +42,16 @@ impl Sources for NoFiles {
     }
 }
 
-/// What a client was told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Told {
     outcome: Outcome,
     value: Option<String>,
     number: u64,
-    /// Of a meta command.
     line: String,
 }
 
-/// Servers and clients.
 #[derive(Default)]
 struct Script {
-    /// Names of servers by number.
     servers: Vec<String>,
     /// What servers were sent and have not answered.
     open: Vec<(String, Origin<u32>)>,
@@ -292,7 +288,6 @@ impl Router {
     }
 }
 
-/// All orders of these.
 fn orders<T: Copy>(items: &[T]) -> Vec<Vec<T>> {
     if items.is_empty() {
         return vec![Vec::new()];

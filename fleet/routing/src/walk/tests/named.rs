@@ -1,6 +1,5 @@
 use super::*;
 
-/// A configuration with named routes.
 fn with(named: &str, route: &str) -> String {
     format!(r#"{{"pools": {{{}}}, "named_handles": {named}, "route": {route}}}"#, pools())
 }

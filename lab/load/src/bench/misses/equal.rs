@@ -1,6 +1,5 @@
 //! A search for the memory with which a server becomes as large as another, and no larger.
 
-/// Tries of a search.
 const TRIES: u32 = 4;
 /// What is given at once: a page of Guira's.
 const STEP: u64 = 256 << 10;
@@ -10,11 +9,9 @@ const NEAR: u64 = 100;
 /// Guira does not start with less.
 const LEAST: u64 = 3 << 20;
 
-/// A search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Fit {
     target: u64,
-    /// What is tried next.
     memory: u64,
     /// The least memory that is known to be too much, and the most that is not.
     too_much: u64,

@@ -16,7 +16,6 @@ impl<'a> Group<'a> {
         self.rows.iter().find(|row| row.server == server)
     }
 
-    /// What it is compared with.
     fn peer(&self) -> Option<&'a Missed> {
         self.rows.iter().find(|row| VARIANTS.iter().all(|(name, _)| *name != row.server))
     }

@@ -20,7 +20,6 @@ const NUMBER_KEY_LEN: u64 = 16;
 /// A recorded trace, and how it is replayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Recorded {
-    /// Its name in tables.
     pub(super) name: &'static str,
     /// Its file below the folder of traces.
     path: &'static str,
@@ -60,16 +59,12 @@ const TRACES: &[Recorded] = &[
     Recorded { percents: &[25, 50], ..recorded("lirs-multi3", "caffeine/lirs-multi3.trace.zst", 16_384) },
 ];
 
-/// A trace that is there.
 #[derive(Debug, Clone)]
 pub(super) struct Case {
-    /// Which.
     pub(super) trace: Recorded,
-    /// Its file.
     path: PathBuf,
 }
 
-/// What a trace asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Extent {
     pub(super) requests: u64,

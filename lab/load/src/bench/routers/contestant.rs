@@ -18,7 +18,6 @@ use crate::server::{FLOOR, GUIRA, Kind, Server, Spec, Wire};
 
 /// How long a router may take until it accepts connections.
 const START_MAX: Duration = Duration::from_secs(10);
-/// Servers behind a router.
 const SERVERS: usize = 4;
 /// Memory of each, much more than the keys need.
 const MEMORY: u64 = 128 << 20;
@@ -30,19 +29,15 @@ const NUTCRACKER: &str = "nutcracker";
 const PROXY: &str = "memcached-proxy";
 const RELAY: &str = "relay";
 
-/// Which router.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Router {
     /// `guira router` with one worker.
     Guira {
-        /// Its name in tables.
         label: String,
         /// The `guira` binary.
         binary: PathBuf,
     },
-    /// twemproxy.
     Nutcracker {
-        /// Its binary.
         binary: PathBuf,
     },
     /// memcached as a router, with its own library of routes.
@@ -63,7 +58,6 @@ pub enum Router {
 }
 
 impl Router {
-    /// The name used in tables.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -249,7 +243,6 @@ impl Running {
         self.process.process()
     }
 
-    /// The processes behind it.
     pub(super) fn servers(&self) -> Vec<Process> {
         self.servers.iter().map(Server::process).collect()
     }
@@ -277,9 +270,7 @@ pub struct Binaries {
     pub guira: PathBuf,
     /// The `guira` of the two floors.
     pub floor: PathBuf,
-    /// nutcracker.
     pub nutcracker: PathBuf,
-    /// A memcached with a proxy.
     pub proxy: PathBuf,
 }
 

@@ -26,12 +26,10 @@ pub struct Delayed {
     pub router: String,
     /// Requests per second that were sent.
     pub rate_per_s: f64,
-    /// The rounds.
     pub rounds: Vec<[f64; 2]>,
 }
 
 impl Delayed {
-    /// Medians of the rounds.
     pub(super) fn medians(&self) -> [f64; 2] {
         std::array::from_fn(|at| median(&self.rounds.iter().map(|round| round[at]).collect::<Vec<_>>()))
     }
@@ -45,7 +43,6 @@ impl Delayed {
     }
 }
 
-/// A way to a server.
 struct Way<'a> {
     name: &'a str,
     addr: SocketAddr,

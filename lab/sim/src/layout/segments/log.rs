@@ -25,7 +25,6 @@ pub(super) enum Queue {
     Main = 1,
 }
 
-/// Where an item lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) segment: SegmentId,
@@ -56,7 +55,6 @@ pub(super) struct Segment {
     pub(super) records: Vec<Record>,
 }
 
-/// All segments.
 #[derive(Debug)]
 pub(super) struct Log {
     segments: Vec<Option<Segment>>,
@@ -102,7 +100,6 @@ impl Log {
         })
     }
 
-    /// How many segments there are.
     pub(super) fn len(&self) -> usize {
         self.segments.len() - self.unused.len()
     }

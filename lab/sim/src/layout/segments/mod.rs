@@ -57,7 +57,6 @@ const CRAWLED_EVERY: u32 = 30;
 /// Bytes that describe a segment.
 const DESCRIPTOR: u64 = 64;
 
-/// The item of a key.
 #[derive(Debug, Clone, Copy)]
 struct Held {
     place: Place,
@@ -76,7 +75,6 @@ enum Division {
     Alone,
 }
 
-/// The cache.
 #[derive(Debug)]
 pub(super) struct Segments {
     memory: u64,

@@ -13,21 +13,17 @@ pub(in crate::layout) struct Options {
     pub(super) merged: usize,
     /// The share of their bytes that may be kept, in percent.
     pub(super) kept_percent: u64,
-    /// Which items are kept.
     pub(super) rank: Rank,
 }
 
 /// By what items of merged segments are ranked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rank {
-    /// Reads for each byte.
     Density,
-    /// Reads.
     Frequency,
 }
 
 impl Options {
-    /// The names of the options.
     pub(in crate::layout) const KEYS: &'static [&'static str] =
         &["segment_kib", "small_pct", "merge", "keep_pct", "rank"];
 

@@ -28,7 +28,6 @@ impl Place {
         Place(folder)
     }
 
-    /// That of a parent process.
     fn of_parent() -> Option<Self> {
         std::env::var_os(PLACE).map(|folder| Place(folder.into()))
     }
@@ -124,7 +123,6 @@ fn object(path: &Path) {
     channel.send(Kind::Refused, &mut refused("this is a test"), &[]).unwrap();
 }
 
-/// Up to READY.
 fn greet(channel: &mut Channel) {
     channel.send(Kind::Hello, &mut Hello::ours().write(), &[]).unwrap();
     while channel.receive(Wait::most(SOON)).unwrap().kind != Kind::Offer {}
