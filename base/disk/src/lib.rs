@@ -10,6 +10,22 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(guira_simulated)]
+use guira_world::disk as fs;
+#[cfg(not(guira_simulated))]
+mod fs {
+    //! The system's files.
+
+    pub use std::fs::{
+        DirBuilder, DirEntry, File, Metadata, OpenOptions, Permissions, ReadDir, TryLockError, canonicalize,
+        create_dir, create_dir_all, metadata, read, read_dir, read_link, read_to_string, remove_dir,
+        remove_dir_all, remove_file, rename, set_permissions, symlink_metadata, write,
+    };
+    pub use std::os::unix::fs::{
+        DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink,
+    };
+}
+
 mod read;
 mod replace;
 mod watch;
@@ -18,14 +34,15 @@ pub use read::read_file;
 pub use replace::{Durability, Mode, UNFINISHED, replace};
 pub use watch::FileWatch;
 
-pub use std::fs::{
+#[cfg(not(guira_simulated))]
+pub use fs::symlink;
+pub use fs::{
     DirBuilder, DirEntry, File, Metadata, OpenOptions, Permissions, ReadDir, TryLockError, canonicalize,
     create_dir, create_dir_all, metadata, read, read_dir, read_link, read_to_string, remove_dir,
     remove_dir_all, remove_file, rename, set_permissions, symlink_metadata, write,
 };
-pub use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
+pub use fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 
-use rustix::fs::{Access, access};
 use std::io;
 use std::path::Path;
 
@@ -34,7 +51,11 @@ use std::path::Path;
 /// # Errors
 /// Why the process may not: the folder does not exist, or its permissions.
 pub fn check_writable(folder: &Path) -> io::Result<()> {
-    Ok(access(folder, Access::WRITE_OK | Access::EXEC_OK)?)
+    #[cfg(not(guira_simulated))]
+    rustix::fs::access(folder, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK)?;
+    #[cfg(guira_simulated)]
+    fs::read_dir(folder)?;
+    Ok(())
 }
 
 /// The folder that a path is in: `.` for a name alone.

@@ -1,6 +1,6 @@
 //! Reading of whole files, of limited length.
 
-use std::fs::File;
+use crate::File;
 use std::io::{self, Read};
 use std::path::Path;
 

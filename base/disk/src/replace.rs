@@ -1,10 +1,9 @@
 //! Replacing a file as a whole.
 
 use crate::folder_of;
+use crate::fs::{self, File, OpenOptionsExt, Permissions, PermissionsExt};
 use guira_sync::random;
-use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// What a crash of the machine may leave of a replaced file.

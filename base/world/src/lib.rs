@@ -12,6 +12,10 @@
 
 pub mod channel;
 mod coroutine;
+pub mod disk;
+#[cfg(guira_simulated)]
+mod entropy;
+mod failure;
 mod generator;
 pub mod lock;
 pub mod net;

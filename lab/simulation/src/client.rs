@@ -1,5 +1,6 @@
 //! Clients of a node that check each reply against what they know.
 
+use crate::found::Counts;
 use guira_world::net::TcpStream;
 use guira_world::scheduler::draw;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -28,23 +29,6 @@ pub(crate) struct Client {
     keys: Vec<Known>,
     stored: u64,
     pub(crate) counts: Counts,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Counts {
-    pub(crate) writes: u64,
-    pub(crate) reads: u64,
-    pub(crate) hits: u64,
-    pub(crate) failures: u64,
-}
-
-impl Counts {
-    pub(crate) fn add(&mut self, other: Counts) {
-        self.writes += other.writes;
-        self.reads += other.reads;
-        self.hits += other.hits;
-        self.failures += other.failures;
-    }
 }
 
 impl Client {

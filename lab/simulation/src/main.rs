@@ -6,7 +6,11 @@
 //! |---|---|
 //! | `runner` | seeds, one after the other, and what they have found |
 //! | `scenario` | a region, its clients and its faults |
-//! | `programs` | nodes and routers as processes of the machine |
+//! | `region` | a database, an invalidator, a router, nodes, and users who look aside |
+//! | `faults`, `found` | the faults of a seed; what a run has done and found |
+//! | `programs` | nodes, routers and invalidators as processes of the machine |
+//! | `database` | a database with a log |
+//! | `trace` | what the programs of a run log |
 //! | `client` | clients that check each reply |
 
 #![forbid(unsafe_code)]
@@ -14,13 +18,23 @@
 #[cfg(guira_simulated)]
 mod client;
 #[cfg(guira_simulated)]
+mod database;
+#[cfg(guira_simulated)]
+mod faults;
+#[cfg(guira_simulated)]
+mod found;
+#[cfg(guira_simulated)]
 mod options;
 #[cfg(guira_simulated)]
 mod programs;
 #[cfg(guira_simulated)]
+mod region;
+#[cfg(guira_simulated)]
 mod runner;
 #[cfg(guira_simulated)]
 mod scenario;
+#[cfg(guira_simulated)]
+mod trace;
 
 #[cfg(guira_simulated)]
 fn main() -> std::process::ExitCode {
@@ -29,7 +43,10 @@ fn main() -> std::process::ExitCode {
             eprintln!("{error}");
             std::process::ExitCode::FAILURE
         },
-        |options| runner::run(&options),
+        |options| match (options.place, options.scenario) {
+            (options::Place::Here, Some(scenario)) => runner::run_here(scenario, &options),
+            _ => runner::run(&options),
+        },
     )
 }
 

@@ -2,30 +2,50 @@
 
 use crate::scenario::Scenario;
 
-/// The seeds and the scenario to run.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) seed: u64,
     pub(crate) seeds: u64,
     /// All take turns if none is named.
     pub(crate) scenario: Option<Scenario>,
+    pub(crate) trace: Trace,
+    /// How often each seed is repeated, to compare the events.
+    pub(crate) again: u64,
+    pub(crate) place: Place,
 }
+
+/// Whether the logs of the programs are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trace {
+    Off,
+    On,
+}
+
+/// Where the seeds run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Processes,
+    /// One seed, in this process.
+    Here,
+}
+
+const USAGE: &str = "use --seed N, --seeds N, --scenario NAME, --again N and --trace";
 
 impl Options {
     pub(crate) fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
-        let mut options = Options { seed: 1, seeds: 1, scenario: None };
+        let (trace, place) = (Trace::Off, Place::Processes);
+        let mut options = Options { seed: 1, seeds: 1, scenario: None, trace, again: 0, place };
         while let Some(name) = arguments.next() {
-            let value = arguments.next().ok_or_else(|| format!("{name} needs a value"))?;
-            let number = || value.parse().map_err(|_| format!("{name} {value}: expected a number"));
+            let mut value = || arguments.next().ok_or_else(|| format!("{name} needs a value"));
+            let number = |text: String| text.parse().map_err(|_| format!("{name} {text}: expected a number"));
             match name.as_str() {
-                "--seed" => options.seed = number()?,
-                "--seeds" => options.seeds = number()?,
-                "--scenario" => options.scenario = Some(Scenario::parse(&value)?),
-                _ => {
-                    return Err(format!(
-                        "unknown option {name}: use --seed N, --seeds N and --scenario NAME"
-                    ));
-                }
+                "--trace" => options.trace = Trace::On,
+                "--here" => options.place = Place::Here,
+                "--seed" => options.seed = number(value()?)?,
+                "--seeds" => options.seeds = number(value()?)?,
+                "--again" => options.again = number(value()?)?,
+                "--scenario" => options.scenario = Some(Scenario::parse(&value()?)?),
+                _ => return Err(format!("unknown option {name}: {USAGE}")),
             }
         }
         Ok(options)

@@ -1,72 +1,121 @@
-//! Runs seeds, one after the other.
+//! Runs seeds, each in a process of its own, so that a seed finds the same whichever seeds ran before it.
 
-use crate::options::Options;
-use crate::scenario::{Found, SCENARIOS, Scenario};
+use crate::found::Found;
+use crate::options::{Options, Trace};
+use crate::scenario::{SCENARIOS, Scenario};
+use crate::trace;
 use guira_world::{Outcome, run as run_world};
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
-
-/// Seeds for one process, since killed programs of the machine keep their memory until the process ends.
-const AT_ONCE: u64 = 250;
 
 /// A run that takes longer, in the world's time, hangs.
 const END: Duration = Duration::from_secs(120);
 
 /// Runs the seeds until one of them finds something.
 pub(crate) fn run(options: &Options) -> ExitCode {
-    if options.seeds <= AT_ONCE {
-        return run_here(options);
-    }
-    let end = options.seed.saturating_add(options.seeds);
-    for seed in (options.seed..end).step_by(AT_ONCE as usize) {
-        if !run_in_a_process(&Options { seed, seeds: AT_ONCE.min(end - seed), ..options.clone() }) {
-            return ExitCode::FAILURE;
+    match run_all(options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(wrong) => {
+            println!("{wrong}");
+            ExitCode::FAILURE
         }
     }
-    ExitCode::SUCCESS
-}
-
-/// Whether the seeds found nothing.
-fn run_in_a_process(options: &Options) -> bool {
-    let mut program = Command::new(std::env::current_exe().expect("the program has a path"));
-    program.args(["--seed", &options.seed.to_string(), "--seeds", &options.seeds.to_string()]);
-    if let Some(scenario) = options.scenario {
-        program.args(["--scenario", scenario.name()]);
-    }
-    program.status().is_ok_and(|status| status.success())
 }
 
 #[expect(clippy::disallowed_methods, reason = "the speed is measured outside of the world")]
-fn run_here(options: &Options) -> ExitCode {
+fn run_all(options: &Options) -> Result<(), String> {
     let begin = Instant::now();
-    let (mut simulated, mut steps, mut total) = (Duration::ZERO, 0, Found::default());
+    let mut total = Ran::default();
     for seed in options.seed..options.seed.saturating_add(options.seeds) {
         let scenario = options.scenario.unwrap_or(SCENARIOS[seed as usize % SCENARIOS.len()]);
-        let outcome = run_seed(scenario, seed);
-        simulated += outcome.time;
-        steps += outcome.steps;
-        let is_endless = outcome.result.is_none().then(|| format!("the scenario did not end within {END:?}"));
-        let found = outcome.result.unwrap_or_default();
-        let panics = outcome.panics.into_iter().map(|(task, text)| format!("{task} panicked: {text}"));
-        let stuck = outcome.stuck.into_iter().map(|task| format!("{task} is never woken"));
-        let wrong: Vec<String> =
-            found.wrong.iter().cloned().chain(panics).chain(stuck).chain(is_endless).collect();
-        if !wrong.is_empty() {
-            let name = scenario.name();
-            println!("seed {seed}, {name}: {}", wrong.join("\n"));
-            println!("repeat with: cargo xtask simulate --scenario {name} --seed {seed}");
-            return ExitCode::FAILURE;
-        }
-        total.add(&found);
+        let ran = run_in_a_process(scenario, seed, options.trace);
+        let ran = ran.and_then(|ran| match options.again {
+            0 => Ok(ran),
+            _ => repeat(scenario, seed, options, ran),
+        });
+        let name = scenario.name();
+        let repeat = format!("repeat with: cargo xtask simulate --scenario {name} --seed {seed} --trace");
+        total.add(&ran.map_err(|wrong| format!("seed {seed}, {name}: {wrong}\n{repeat}"))?);
     }
-    let took = begin.elapsed().as_secs_f64();
-    println!("seeds {} to {}: {total}", options.seed, options.seed + options.seeds - 1);
-    let times = simulated.as_secs_f64() / took;
+    let (took, simulated) = (begin.elapsed().as_secs_f64(), total.time.as_secs_f64());
+    println!("seeds {} to {}: {}", options.seed, options.seed + options.seeds - 1, total.found);
     println!(
-        "{:.0} s of the world in {took:.1} s: {times:.0} times as fast as time; {:.2} million steps a second",
-        simulated.as_secs_f64(),
-        steps as f64 / took / 1e6
+        "{simulated:.0} s of the world in {took:.1} s: {:.0} times as fast as time; {:.2} million steps a second",
+        simulated / took,
+        total.steps as f64 / took / 1e6
     );
+    Ok(())
+}
+
+/// Runs a seed again, and compares the digests of all events.
+fn repeat(scenario: Scenario, seed: u64, options: &Options, first: Ran) -> Result<Ran, String> {
+    for _ in 0..options.again {
+        let again = run_in_a_process(scenario, seed, options.trace)?;
+        if again.digest != first.digest {
+            return Err(format!("not the same events again: {first:?} and {again:?}"));
+        }
+    }
+    Ok(first)
+}
+
+/// What a run came to.
+#[derive(Clone, Debug, Default)]
+struct Ran {
+    found: Found,
+    time: Duration,
+    steps: u64,
+    digest: u64,
+}
+
+impl Ran {
+    fn add(&mut self, other: &Ran) {
+        self.found.add(&other.found);
+        self.time += other.time;
+        self.steps += other.steps;
+    }
+
+    /// A line that [`Ran::parse`] reads.
+    fn line(&self) -> String {
+        format!("ran {} {} {} {}", self.time.as_nanos(), self.steps, self.digest, self.found.line())
+    }
+
+    fn parse(line: &str) -> Option<Self> {
+        let mut words = line.strip_prefix("ran ")?.splitn(4, ' ');
+        let mut number = || words.next()?.parse().ok();
+        let (time, steps, digest) = (Duration::from_nanos(number()?), number()?, number()?);
+        Some(Ran { found: Found::parse(words.next()?)?, time, steps, digest })
+    }
+}
+
+fn run_in_a_process(scenario: Scenario, seed: u64, trace: Trace) -> Result<Ran, String> {
+    let mut program = Command::new(std::env::current_exe().map_err(|error| error.to_string())?);
+    program.args(["--here", "--scenario", scenario.name(), "--seed", &seed.to_string()]);
+    if trace == Trace::On {
+        program.arg("--trace");
+    }
+    let output = program.stderr(Stdio::inherit()).output().map_err(|error| error.to_string())?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let ran = text.lines().find_map(Ran::parse).filter(|_| output.status.success());
+    ran.ok_or_else(|| format!("{} ({})", text.trim_end(), output.status))
+}
+
+/// Runs one seed in this process.
+pub(crate) fn run_here(scenario: Scenario, options: &Options) -> ExitCode {
+    if options.trace == Trace::On {
+        trace::start();
+    }
+    let outcome = run_seed(scenario, options.seed);
+    let is_endless = outcome.result.is_none().then(|| format!("the scenario did not end within {END:?}"));
+    let found = outcome.result.unwrap_or_default();
+    let panics = outcome.panics.into_iter().map(|(task, text)| format!("{task} panicked: {text}"));
+    let stuck = outcome.stuck.into_iter().map(|task| format!("{task} is never woken"));
+    let wrong: Vec<String> =
+        found.wrong.iter().cloned().chain(panics).chain(stuck).chain(is_endless).collect();
+    if !wrong.is_empty() {
+        println!("{}", wrong.join("\n"));
+        return ExitCode::FAILURE;
+    }
+    println!("{}", Ran { found, time: outcome.time, steps: outcome.steps, digest: outcome.digest }.line());
     ExitCode::SUCCESS
 }
 

@@ -1,20 +1,18 @@
-//! A region, clients that check their replies, and faults.
+//! Scenarios, and what their runs have found.
 
-use crate::client::{Client, Counts};
-use crate::programs::{Program, host, server};
-use guira_world::lock::Mutex;
-use guira_world::net::{Faults, cut, heal, set_faults, set_host};
-use guira_world::scheduler::{Process, current_process, draw, freeze, kill};
+use crate::client::Client;
+use crate::faults::{Running, Swarm};
+use crate::found::{Found, OF_CACHES};
+use crate::programs::{Deletes, Program, RouterPlan, TIME, an_engine, host, server};
+use crate::region;
+use guira_world::net::set_host;
+use guira_world::scheduler::{current_process, draw};
 use guira_world::thread::{sleep, spawn};
 use guira_world::time;
-use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-const ENGINES: [&str; 5] = ["memc3", "classic", "fleec", "mica", "mica:erew"];
 const CLIENTS: u32 = 4;
-/// How long clients work, in the world's time.
-const TIME: Duration = Duration::from_secs(20);
 const HOME: u8 = 100;
 const ROUTER: u8 = 50;
 
@@ -23,42 +21,14 @@ pub(crate) enum Scenario {
     Node,
     /// Clients of a router before two nodes.
     Router,
+    /// A database, an invalidator, a router, nodes, and users who look aside.
+    Region,
 }
 
-pub(crate) const SCENARIOS: [Scenario; 2] = [Scenario::Node, Scenario::Router];
+pub(crate) const SCENARIOS: [Scenario; 3] = [Scenario::Node, Scenario::Router, Scenario::Region];
 
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Found {
-    counts: Counts,
-    kills: u64,
-    freezes: u64,
-    cuts: u64,
-    pub(crate) wrong: Vec<String>,
-}
-
-impl Found {
-    pub(crate) fn add(&mut self, other: &Found) {
-        self.counts.add(other.counts);
-        self.kills += other.kills;
-        self.freezes += other.freezes;
-        self.cuts += other.cuts;
-    }
-}
-
-impl fmt::Display for Found {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Counts { writes, reads, hits, failures } = self.counts;
-        let (kills, freezes, cuts) = (self.kills, self.freezes, self.cuts);
-        write!(formatter, "{writes} writes, {reads} reads ({hits} hits), {failures} requests failed; ")?;
-        write!(formatter, "{kills} kills, {freezes} freezes, {cuts} cuts; no reply was wrong")
-    }
-}
-
-#[derive(Debug)]
-struct Running {
-    program: Program,
-    host: u8,
-    process: Process,
+fn lock(found: &Mutex<Found>) -> MutexGuard<'_, Found> {
+    found.lock().expect("no task panics with it")
 }
 
 impl Scenario {
@@ -72,76 +42,55 @@ impl Scenario {
         match self {
             Scenario::Node => "node",
             Scenario::Router => "router",
+            Scenario::Region => "region",
         }
     }
 
     pub(crate) fn play(self) -> Found {
-        set_host(current_process(), host(HOME));
-        set_faults(Faults { resets: 500, ..Faults::default() });
-        let engine = || Program::Node(ENGINES[draw(ENGINES.len() as u64) as usize]);
-        let (programs, target) = match self {
-            Scenario::Node => (vec![(1, engine())], 1),
+        let found = Arc::<Mutex<Found>>::default();
+        match self {
+            Scenario::Node => play(vec![(1, Program::Node(an_engine()))], 1, &found),
             Scenario::Router => {
-                (vec![(1, engine()), (2, engine()), (ROUTER, Program::Router(vec![1, 2]))], ROUTER)
+                let plan = RouterPlan { nodes: vec![1, 2], gutter: None, deletes: Deletes::Refused };
+                let nodes = [1, 2].map(|node| (node, Program::Node(an_engine())));
+                let programs = nodes.into_iter().chain([(ROUTER, Program::Router(plan))]).collect();
+                play(programs, ROUTER, &found);
             }
-        };
-        let start = |(host, program): (u8, Program)| Running { process: program.start(host), program, host };
-        let mut running: Vec<Running> = programs.into_iter().map(start).collect();
-        let found = Arc::new(Mutex::new(Found::default()));
-        let clients: Vec<_> = (0..CLIENTS)
-            .map(|number| {
-                let found = found.clone();
-                spawn(move || work(Client::new(number, server(target)), &found))
-            })
-            .collect();
-        while time::now() < TIME {
-            sleep(Duration::from_millis(draw(2_000)));
-            strike(&mut running, &found);
+            Scenario::Region => region::play(&found),
         }
-        for client in clients {
-            // A panic is reported by the world.
-            let _ = client.join();
-        }
-        let found = found.lock().clone();
+        let found = lock(&found).clone();
         found
     }
 }
 
-/// A fault, or none.
-fn strike(running: &mut [Running], found: &Mutex<Found>) {
-    let at = draw(running.len() as u64) as usize;
-    let victim = &mut running[at];
-    match draw(4) {
-        0 => {
-            kill(victim.process);
-            found.lock().kills += 1;
-            sleep(Duration::from_millis(draw(300)));
-            victim.process = victim.program.start(victim.host);
-        }
-        1 => {
-            freeze(victim.process, Duration::from_millis(draw(4_000)));
-            found.lock().freezes += 1;
-        }
-        2 => {
-            // Between the victim and a host that has connections to it.
-            let other = host(if victim.host == ROUTER || draw(2) == 0 { HOME } else { ROUTER });
-            let ends = (host(victim.host), other);
-            let (from, to) = if draw(2) == 0 { ends } else { (ends.1, ends.0) };
-            cut(from, to);
-            found.lock().cuts += 1;
-            sleep(Duration::from_millis(draw(3_000)));
-            heal(from, to);
-        }
-        _ => {}
+/// Clients that have their keys alone, of the server at `target`.
+fn play(programs: Vec<(u8, Program)>, target: u8, found: &Arc<Mutex<Found>>) {
+    set_host(current_process(), host(HOME));
+    let swarm = Swarm::draw(OF_CACHES, None);
+    let mut running: Vec<Running> =
+        programs.into_iter().map(|(host, program)| Running::start(host, program)).collect();
+    let clients: Vec<_> = (0..CLIENTS)
+        .map(|number| {
+            let found = found.clone();
+            spawn(move || work(Client::new(number, server(target)), &found))
+        })
+        .collect();
+    while time::now() < TIME {
+        sleep(Duration::from_millis(draw(2_000)));
+        swarm.strike(&mut running, found);
+    }
+    for client in clients {
+        // A panic is reported by the world.
+        let _ = client.join();
     }
 }
 
 fn work(mut client: Client, found: &Mutex<Found>) {
-    while time::now() < TIME && found.lock().wrong.is_empty() {
+    while time::now() < TIME && lock(found).wrong.is_empty() {
         if let Err(wrong) = client.act() {
-            found.lock().wrong.push(wrong);
+            lock(found).wrong.push(wrong);
         }
         sleep(Duration::from_micros(draw(20_000)));
     }
-    found.lock().counts.add(client.counts);
+    lock(found).counts.add(client.counts);
 }

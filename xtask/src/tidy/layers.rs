@@ -45,7 +45,7 @@ pub(crate) const TABLE: &[(&str, MayUse)] = &[
     ("guira-world", Only(&[])),
     ("guira-sync", Only(&["guira-world"])),
     ("guira-memory", Only(&["guira-sync"])),
-    ("guira-disk", Only(&["guira-sync"])),
+    ("guira-disk", Only(&["guira-sync", "guira-world"])),
     ("guira-transport", Only(&["guira-disk", "guira-sync", "guira-world"])),
     ("guira-protocol", Only(&[])),
     (

@@ -45,8 +45,8 @@ impl HandedRegion {
     }
 
     /// One that was received, with what it takes to go on.
-    pub fn received(file: File, state: HandedState) -> Self {
-        HandedRegion { file: Arc::new(file), state: Some(state), closed: None, mapped: None }
+    pub fn received(file: impl Into<File>, state: HandedState) -> Self {
+        HandedRegion { file: Arc::new(file.into()), state: Some(state), closed: None, mapped: None }
     }
 
     pub(super) fn shared_file(&self) -> &Arc<File> {

@@ -2,6 +2,7 @@
 
 use super::stream::TcpListener;
 use super::{address, descriptor};
+use crate::failure::error;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 
@@ -54,7 +55,7 @@ impl UdpSocket {
     /// # Errors
     /// Always.
     pub fn recv(&self, _: &mut [u8]) -> io::Result<usize> {
-        Err(io::ErrorKind::WouldBlock.into())
+        Err(error(io::ErrorKind::WouldBlock))
     }
 
     /// Loses the datagram.

@@ -2,6 +2,7 @@
 
 use super::stream::{TcpListener, TcpStream};
 use super::{descriptor, wires};
+use crate::failure::error;
 use crate::scheduler;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr};
@@ -30,7 +31,7 @@ impl UnixStream {
     pub fn connect(path: impl AsRef<Path>) -> io::Result<Self> {
         let key = key(path.as_ref());
         let address = wires::with(|net| net.paths.get(&key).copied());
-        Ok(UnixStream(TcpStream::connect(address.ok_or(io::ErrorKind::NotFound)?)?))
+        Ok(UnixStream(TcpStream::connect(address.ok_or_else(|| error(io::ErrorKind::NotFound))?)?))
     }
 
     /// Two connected ends.

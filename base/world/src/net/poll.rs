@@ -1,6 +1,7 @@
 //! Waiting for events of several sockets, level-triggered.
 
 use super::wires::{self, Kind};
+use crate::failure::error;
 use crate::scheduler::{self, Woken};
 use crate::wait::Waiters;
 use std::collections::BTreeMap;
@@ -50,7 +51,7 @@ impl Poll {
             }
             Some(())
         });
-        is_known.ok_or(io::ErrorKind::NotFound)?;
+        is_known.ok_or_else(|| error(io::ErrorKind::NotFound))?;
         self.sources().insert(fd, (token, interest));
         Ok(())
     }
@@ -62,7 +63,7 @@ impl Poll {
     pub fn remove(&self, source: impl AsFd) -> io::Result<()> {
         let fd = source.as_fd().as_raw_fd();
         self.forget(fd);
-        self.sources().remove(&fd).map(drop).ok_or_else(|| io::ErrorKind::NotFound.into())
+        self.sources().remove(&fd).map(drop).ok_or_else(|| error(io::ErrorKind::NotFound))
     }
 
     fn forget(&self, fd: i32) {

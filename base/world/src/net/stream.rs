@@ -1,6 +1,7 @@
 //! Sockets with the face of std's.
 
 use super::{address, descriptor, wires};
+use crate::failure::error;
 use crate::scheduler::{self, Woken};
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, SocketAddr, ToSocketAddrs};
@@ -108,12 +109,12 @@ impl TcpStream {
         let stream = Self::begin(address);
         let timeout = AtomicU64::new(limit.map_or(0, |limit| limit.as_nanos() as u64));
         let connected = stream.0.wait(&timeout, || match stream.state() {
-            State::Connecting => Err(io::ErrorKind::WouldBlock.into()),
+            State::Connecting => Err(error(io::ErrorKind::WouldBlock)),
             State::Connected => Ok(()),
-            State::Failed(error) => Err(error.unwrap_or(io::ErrorKind::NotConnected).into()),
+            State::Failed(fault) => Err(error(fault.unwrap_or(io::ErrorKind::NotConnected))),
         });
         match connected {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(io::ErrorKind::TimedOut.into()),
+            Err(fault) if fault.kind() == io::ErrorKind::WouldBlock => Err(error(io::ErrorKind::TimedOut)),
             result => result.map(|()| stream),
         }
     }
@@ -202,7 +203,7 @@ impl TcpStream {
     /// If there is no connection any more.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         let remote = wires::with(|net| net.sockets.get(&self.0.fd).map(|socket| socket.remote));
-        remote.ok_or_else(|| io::ErrorKind::NotConnected.into())
+        remote.ok_or_else(|| error(io::ErrorKind::NotConnected))
     }
 
     /// The own address.
@@ -211,7 +212,7 @@ impl TcpStream {
     /// If there is no connection any more.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         let local = wires::with(|net| net.sockets.get(&self.0.fd).map(|socket| socket.local));
-        local.ok_or_else(|| io::ErrorKind::NotConnected.into())
+        local.ok_or_else(|| error(io::ErrorKind::NotConnected))
     }
 
     /// Another handle of the same connection.
@@ -288,7 +289,7 @@ impl TcpListener {
     /// If none waits, and the listener does not block.
     pub fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         let none = AtomicU64::new(0);
-        let blocked = || io::Error::from(io::ErrorKind::WouldBlock);
+        let blocked = || error(io::ErrorKind::WouldBlock);
         let (fd, remote) = self.0.wait(&none, || wires::accept(self.0.fd).ok_or_else(blocked))?;
         Ok((TcpStream(Handle::new(fd)), remote))
     }
@@ -299,7 +300,7 @@ impl TcpListener {
     /// None.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         let local = wires::with(|net| net.sockets.get(&self.0.fd).map(|socket| socket.local));
-        local.ok_or_else(|| io::ErrorKind::NotConnected.into())
+        local.ok_or_else(|| error(io::ErrorKind::NotConnected))
     }
 
     /// Another handle of the same listener.

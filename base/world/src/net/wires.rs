@@ -1,5 +1,6 @@
 //! The state of all sockets of the world.
 
+use crate::failure::error;
 use crate::scheduler::{self, Own, Process};
 use crate::wait::Waiters;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -223,7 +224,7 @@ pub(super) fn listen(address: SocketAddr) -> io::Result<i32> {
         let port = if address.port() == 0 { net.free_port() } else { address.port() };
         let local = SocketAddr::new(if address.ip().is_unspecified() { host } else { address.ip() }, port);
         if net.listeners.contains_key(&local) {
-            return Err(io::ErrorKind::AddrInUse.into());
+            return Err(error(io::ErrorKind::AddrInUse));
         }
         let fd = net.add(local, local, Kind::Listener { waiting: VecDeque::new() }, process);
         net.listeners.insert(local, fd);
@@ -312,27 +313,27 @@ pub(super) fn accept(fd: i32) -> Option<(i32, SocketAddr)> {
 }
 
 fn blocked() -> io::Error {
-    io::ErrorKind::WouldBlock.into()
+    error(io::ErrorKind::WouldBlock)
 }
 
 /// Sends some of the bytes.
 pub(super) fn send(fd: i32, bytes: &[u8]) -> io::Result<usize> {
     let (peer, local, remote, faults) = with(|net| {
         let faults = net.faults;
-        let socket = net.sockets.get_mut(&fd).ok_or(io::ErrorKind::BrokenPipe)?;
+        let socket = net.sockets.get_mut(&fd).ok_or_else(|| error(io::ErrorKind::BrokenPipe))?;
         match &mut socket.kind {
             Kind::Connected { peer } => Ok((*peer, socket.local.ip(), socket.remote.ip(), faults)),
-            Kind::Failed(error) => Err(io::Error::from(error.take().unwrap_or(io::ErrorKind::BrokenPipe))),
+            Kind::Failed(fault) => Err(error(fault.take().unwrap_or(io::ErrorKind::BrokenPipe))),
             Kind::Connecting | Kind::Listener { .. } | Kind::Bell { .. } => Err(blocked()),
         }
     })?;
     let hits = |one_of: u64| one_of > 0 && scheduler::draw(one_of) == 0;
     if hits(faults.resets) {
         break_off(fd);
-        return Err(io::ErrorKind::ConnectionReset.into());
+        return Err(error(io::ErrorKind::ConnectionReset));
     }
     let room = with(|net| match net.sockets.get_mut(&peer) {
-        Some(other) if other.flow.is_closed => Err(io::Error::from(io::ErrorKind::BrokenPipe)),
+        Some(other) if other.flow.is_closed => Err(error(io::ErrorKind::BrokenPipe)),
         Some(other) => Ok(faults.window.saturating_sub(other.flow.on_the_way + other.flow.received.len())),
         // The other end is gone without a word.
         None => Ok(faults.window),
@@ -370,7 +371,7 @@ fn dispatch(fd: i32, peer: i32, (local, remote): (IpAddr, IpAddr), packet: Optio
 
 pub(super) fn receive(fd: i32, buffer: &mut [u8]) -> io::Result<usize> {
     let (length, peer) = with(|net| {
-        let socket = net.sockets.get_mut(&fd).ok_or(io::ErrorKind::NotConnected)?;
+        let socket = net.sockets.get_mut(&fd).ok_or_else(|| error(io::ErrorKind::NotConnected))?;
         let peer = match &mut socket.kind {
             Kind::Connected { peer } => *peer,
             Kind::Failed(error) => {

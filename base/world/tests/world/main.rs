@@ -1,5 +1,6 @@
 //! The machine, as programs in it see it.
 
+mod disk;
 mod net;
 mod scheduler;
 

@@ -19,6 +19,16 @@ pub(super) enum Database {
     MySql(Binlog),
     Postgres(Postgres),
     Debezium(Debezium),
+    #[cfg(guira_simulated)]
+    Modelled(Modelled),
+}
+
+#[cfg(guira_simulated)]
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Modelled {
+    #[serde(deserialize_with = "endpoint")]
+    address: Endpoint,
 }
 
 #[derive(Debug, Deserialize)]
@@ -107,6 +117,8 @@ impl Database {
             }
             Database::Postgres(postgres) => (&postgres.tls, &postgres.address),
             Database::Debezium(_) => return Ok(()),
+            #[cfg(guira_simulated)]
+            Database::Modelled(_) => return Ok(()),
         };
         tls.as_ref()
             .map_or(Ok(()), |tls| tls.check(address))
@@ -134,6 +146,8 @@ impl Database {
         match self {
             Database::Debezium(debezium) => debezium.silence_max_s.map(|seconds| seconds.get().into()),
             Database::MariaDb(_) | Database::MySql(_) | Database::Postgres(_) => None,
+            #[cfg(guira_simulated)]
+            Database::Modelled(_) => None,
         }
     }
 
@@ -148,6 +162,10 @@ impl Database {
                 acknowledged: Acknowledged::default(),
                 rules: Rules::new(*on_bad_line),
             }),
+            #[cfg(guira_simulated)]
+            Database::Modelled(Modelled { address }) => {
+                Source::Modelled(crate::source::modelled::Options { address: address.clone() })
+            }
         })
     }
 }

@@ -3,6 +3,8 @@
 pub(crate) mod binlog;
 pub(crate) mod debezium;
 mod flushes;
+#[cfg(guira_simulated)]
+pub(crate) mod modelled;
 mod place;
 mod position;
 pub(crate) mod postgres;
@@ -76,6 +78,8 @@ pub(crate) enum Source {
     Binlog(binlog::Options),
     Postgres(postgres::Options),
     Debezium(debezium::Options),
+    #[cfg(guira_simulated)]
+    Modelled(modelled::Options),
 }
 
 impl Source {
@@ -90,6 +94,8 @@ impl Source {
             Source::Binlog(options) => binlog::run(options, tail, position, save),
             Source::Postgres(options) => postgres::run(options, tail, position, save),
             Source::Debezium(options) => debezium::run(options, tail),
+            #[cfg(guira_simulated)]
+            Source::Modelled(options) => modelled::run(options, tail, position, save),
         }
     }
 
@@ -113,6 +119,8 @@ impl Source {
             Source::Debezium(_) => {
                 Err(SourceError::Unsuitable("what somebody has sent is not there any more".to_owned()))
             }
+            #[cfg(guira_simulated)]
+            Source::Modelled(_) => Err(SourceError::Ended),
         }
     }
 
@@ -120,6 +128,8 @@ impl Source {
     pub(crate) fn saved(&self, position: &str) {
         match self {
             Source::Binlog(_) => {}
+            #[cfg(guira_simulated)]
+            Source::Modelled(_) => {}
             Source::Postgres(options) => options.confirmed.set(position),
             Source::Debezium(options) => options.acknowledged.set(position),
         }

@@ -8,7 +8,7 @@ use super::{HandedTime, TakeoverError};
 use crate::options::Options;
 use crate::shared::Shared;
 use guira_contract::Preview;
-use guira_disk::{File, MetadataExt};
+use guira_disk::MetadataExt;
 use guira_memory::lasting::{HandedRegion, HandedState};
 use guira_roster::Setup;
 use guira_serving::FieldWriter;
@@ -268,6 +268,6 @@ fn read_region(mut message: Message) -> Result<RegionAndTime, TakeoverError> {
             _ => {}
         }
     }
-    let region = message.fds.pop().map(|file| HandedRegion::received(File::from(file), found));
+    let region = message.fds.pop().map(|file| HandedRegion::received(file, found));
     Ok((region, unix.zip(at).map(|(unix, at)| HandedTime { unix, at })))
 }

@@ -1,0 +1,184 @@
+//! A database with one table, `shop.items`: a number and a version in each row. Programs reach it by lines of text, and
+//! an invalidator reads its log (`fleet/invalidator/src/source/modelled.rs` has the lines of the log).
+//!
+//! | line | reply | |
+//! |---|---|---|
+//! | `get ID` | `version N` | |
+//! | `update ID` | `version N` | commits the next version |
+//! | `abort ID` | `aborted` | a transaction that is rolled back |
+
+use guira_world::net::{TcpListener, TcpStream};
+use guira_world::scheduler::draw;
+use guira_world::thread::{sleep, spawn};
+use guira_world::time;
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+/// The state, which outlives the processes of the database.
+#[derive(Debug)]
+pub(crate) struct Database {
+    versions: Vec<u64>,
+    /// The row of each committed change, and when it was committed.
+    log: Vec<(usize, u64)>,
+    /// The position of the first change that can be read.
+    first: usize,
+}
+
+impl Database {
+    pub(crate) fn new(rows: usize) -> Self {
+        Database { versions: vec![1; rows], log: Vec::new(), first: 0 }
+    }
+
+    pub(crate) fn version(&self, row: usize) -> u64 {
+        self.versions[row]
+    }
+
+    fn commit(&mut self, row: usize) -> u64 {
+        self.versions[row] += 1;
+        self.log.push((row, time::now().as_secs()));
+        self.versions[row]
+    }
+
+    /// Removes the log but for the last changes.
+    pub(crate) fn purge(&mut self) {
+        self.first = self.first.max(self.log.len().saturating_sub(draw(20) as usize));
+    }
+}
+
+fn lock(database: &Mutex<Database>) -> MutexGuard<'_, Database> {
+    // No task is interrupted while it has the lock: std's has no yield point.
+    database.lock().expect("no task panics with it")
+}
+
+/// Serves until the process is killed.
+pub(crate) fn serve(database: &Arc<Mutex<Database>>, listen: SocketAddr) {
+    let listener = TcpListener::bind(listen).expect("the address is free");
+    loop {
+        if let Ok((stream, _)) = listener.accept() {
+            let database = database.clone();
+            // A connection that fails ends its thread.
+            drop(spawn(move || answer(&database, stream)));
+        }
+    }
+}
+
+fn answer(database: &Mutex<Database>, stream: TcpStream) -> io::Result<()> {
+    let mut input = BufReader::new(stream);
+    loop {
+        let mut line = String::new();
+        if input.read_line(&mut line)? == 0 {
+            return Ok(());
+        }
+        let (verb, rest) = line.trim_end().split_once(' ').unwrap_or((line.trim_end(), ""));
+        let row = || rest.parse::<usize>().map_err(io::Error::other);
+        // As long as a statement takes.
+        sleep(Duration::from_micros(draw(3_000)));
+        let reply = match verb {
+            "get" => format!("version {}\n", lock(database).version(row()?)),
+            "update" => format!("version {}\n", lock(database).commit(row()?)),
+            "abort" => "aborted\n".to_owned(),
+            "log" => return follow(database, input.get_mut(), rest.parse().ok()),
+            _ => return Err(io::ErrorKind::InvalidInput.into()),
+        };
+        input.get_mut().write_all(reply.as_bytes())?;
+    }
+}
+
+/// Sends the log from `position` on, or from its end, for as long as the connection lasts.
+fn follow(database: &Mutex<Database>, stream: &mut TcpStream, position: Option<usize>) -> io::Result<()> {
+    let mut at = position.unwrap_or_else(|| lock(database).log.len());
+    if at < lock(database).first {
+        return stream.write_all(b"gap\n");
+    }
+    stream.write_all(format!("at {at}\n").as_bytes())?;
+    let mut idle = 0;
+    loop {
+        let (mut text, now) = (String::new(), time::now().as_secs());
+        {
+            let database = lock(database);
+            if at < database.first {
+                return Ok(());
+            }
+            while at < database.log.len() && text.len() < 2_000 {
+                // Up to three changes are a transaction.
+                let end = (at + 1 + draw(3) as usize).min(database.log.len());
+                for (row, when) in &database.log[at..end] {
+                    text += &format!("row {row} {when}\n");
+                }
+                at = end;
+                text += &format!("commit {at} {now}\n");
+            }
+        }
+        idle = if text.is_empty() { idle + 1 } else { 0 };
+        if idle % 50 == 1 {
+            text = format!("idle {at} {now}\n");
+        }
+        if text.is_empty() {
+            sleep(Duration::from_millis(10));
+        } else {
+            stream.write_all(text.as_bytes())?;
+        }
+    }
+}
+
+/// A connection of an application.
+#[derive(Debug)]
+pub(crate) struct Session {
+    server: SocketAddr,
+    connection: Option<BufReader<TcpStream>>,
+}
+
+const TIMEOUT: Duration = Duration::from_secs(1);
+
+impl Session {
+    pub(crate) fn new(server: SocketAddr) -> Self {
+        Session { server, connection: None }
+    }
+
+    /// The version of a row.
+    pub(crate) fn get(&mut self, row: usize) -> io::Result<u64> {
+        self.call(&format!("get {row}\n"))
+    }
+
+    /// Commits the next version of a row.
+    pub(crate) fn update(&mut self, row: usize) -> io::Result<u64> {
+        self.call(&format!("update {row}\n"))
+    }
+
+    /// Begins a change, and rolls it back.
+    pub(crate) fn abort(&mut self, row: usize) -> io::Result<u64> {
+        self.call(&format!("abort {row}\n"))
+    }
+
+    fn call(&mut self, request: &str) -> io::Result<u64> {
+        let result = self.try_call(request);
+        if result.is_err() {
+            self.connection = None;
+        }
+        result
+    }
+
+    fn try_call(&mut self, request: &str) -> io::Result<u64> {
+        let connection = match &mut self.connection {
+            Some(connection) => connection,
+            none => {
+                let stream = TcpStream::connect_timeout(&self.server, TIMEOUT)?;
+                stream.set_read_timeout(Some(TIMEOUT))?;
+                stream.set_write_timeout(Some(TIMEOUT))?;
+                none.insert(BufReader::new(stream))
+            }
+        };
+        connection.get_mut().write_all(request.as_bytes())?;
+        let mut line = String::new();
+        if connection.read_line(&mut line)? == 0 || !line.ends_with('\n') {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        match line.trim_end().split_once(' ') {
+            Some(("version", version)) => version.parse().map_err(io::Error::other),
+            _ if line == "aborted\n" => Ok(0),
+            _ => Err(io::Error::other(line)),
+        }
+    }
+}

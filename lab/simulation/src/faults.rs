@@ -1,0 +1,117 @@
+//! Faults of a seed: which kinds there are, and when they strike.
+
+use crate::database::Database;
+use crate::found::{Fault, Found};
+use crate::programs::{Program, host};
+use guira_world::disk;
+use guira_world::net::{self, cut, heal, host_of};
+use guira_world::scheduler::{Process, current_process, draw, freeze, kill};
+use guira_world::thread::sleep;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// A program that runs on a host of its own.
+#[derive(Debug)]
+pub(crate) struct Running {
+    program: Program,
+    pub(crate) host: u8,
+    process: Process,
+}
+
+impl Running {
+    pub(crate) fn start(host: u8, program: Program) -> Self {
+        Running { process: program.start(host), program, host }
+    }
+
+    fn restart(&mut self) {
+        sleep(Duration::from_millis(draw(300)));
+        tracing::info!("starting {} again", host(self.host));
+        self.process = self.program.start(self.host);
+    }
+}
+
+/// The kinds of faults that a seed has: some seeds have all, some have none.
+#[derive(Clone, Debug)]
+pub(crate) struct Swarm {
+    kinds: Vec<Fault>,
+    resets: u64,
+    database: Option<Arc<Mutex<Database>>>,
+}
+
+impl Swarm {
+    /// Draws from `kinds`, and has the network follow.
+    pub(crate) fn draw(kinds: &[Fault], database: Option<Arc<Mutex<Database>>>) -> Self {
+        let kinds = if draw(8) == 0 { Vec::new() } else { kinds.to_vec() };
+        let kinds: Vec<Fault> = kinds.into_iter().filter(|_| draw(3) > 0).collect();
+        let resets = if kinds.is_empty() || draw(2) == 0 { 0 } else { 500 };
+        net::set_faults(net::Faults { resets, ..net::Faults::default() });
+        Swarm { kinds, resets, database }
+    }
+
+    /// Whether nothing goes wrong.
+    pub(crate) fn is_calm(&self) -> bool {
+        self.kinds.is_empty() && self.resets == 0
+    }
+
+    pub(crate) fn has(&self, kind: Fault) -> bool {
+        self.kinds.contains(&kind)
+    }
+
+    /// One fault of these programs, from its beginning to its end.
+    pub(crate) fn strike(&self, running: &mut [Running], found: &Mutex<Found>) {
+        if self.kinds.is_empty() {
+            return;
+        }
+        let kind = self.kinds[draw(self.kinds.len() as u64) as usize];
+        found.lock().expect("no task panics with it").struck(kind);
+        let at = draw(running.len() as u64) as usize;
+        let other = running[draw(running.len() as u64) as usize].host;
+        let victim = &mut running[at];
+        let place = host(victim.host);
+        tracing::info!("{kind:?} strikes {place}");
+        let span = |most: u64| Duration::from_millis(draw(most));
+        match kind {
+            Fault::Kill => {
+                kill(victim.process);
+                victim.restart();
+            }
+            Fault::Power => {
+                net::crash(victim.process);
+                disk::lose_power(place);
+                victim.restart();
+            }
+            Fault::Freeze => freeze(victim.process, span(4_000)),
+            Fault::Cut => {
+                let other = if other == victim.host { host_of(current_process()) } else { host(other) };
+                let (from, to) = if draw(2) == 0 { (place, other) } else { (other, place) };
+                tracing::info!("no packet from {from} to {to}");
+                cut(from, to);
+                sleep(span(3_000));
+                heal(from, to);
+                tracing::info!("packets from {from} to {to} again");
+            }
+            Fault::Full | Fault::DiskErrors => {
+                let faults = disk::Faults::default();
+                let bad = if kind == Fault::Full {
+                    disk::Faults { room: draw(4_096), ..faults }
+                } else {
+                    disk::Faults { errors: 4, ..faults }
+                };
+                disk::set_faults(place, bad);
+                sleep(span(3_000));
+                disk::set_faults(place, faults);
+                tracing::info!("the disk of {place} is good again");
+            }
+            Fault::Purge => {
+                let database =
+                    self.database.as_ref().map(|database| database.lock().expect("no task panics with it"));
+                database.into_iter().for_each(|mut database| database.purge());
+            }
+        }
+    }
+
+    /// Nothing goes wrong from now on.
+    pub(crate) fn end() {
+        net::set_faults(net::Faults::default());
+    }
+}

@@ -1,0 +1,228 @@
+//! A region: a database, an invalidator, a router, nodes, and users who look aside. While they work, faults strike.
+//! Then the faults end, and after a bounded time each cache has what the database has, or nothing.
+
+use crate::database::{Database, Session};
+use crate::faults::{Running, Swarm};
+use crate::found::{ALL, Fault, Found};
+use crate::programs::{Deletes, Program, RouterPlan, TIME, an_engine, host, server};
+use guira_client::lookaside::{LookAside, Value};
+use guira_client::text::{Endpoint, Target};
+use guira_world::net::{TcpStream, set_host};
+use guira_world::scheduler::{current_process, draw};
+use guira_world::thread::{sleep, spawn};
+use guira_world::time;
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+const ROWS: usize = 12;
+const USERS: usize = 4;
+const HOME: u8 = 100;
+const NODES: [u8; 2] = [1, 2];
+const GUTTER: u8 = 3;
+const DATABASE: u8 = 30;
+const ROUTER: u8 = 50;
+const INVALIDATOR: u8 = 60;
+/// How long after the faults caches may differ from the database: a second gap in the log within a minute empties
+/// caches at the end of that minute.
+const SETTLED: Duration = Duration::from_secs(75);
+
+/// What users know of a row.
+#[derive(Clone, Copy, Debug, Default)]
+struct Row {
+    /// The newest version whose delete was acknowledged.
+    deleted: u64,
+}
+
+type Rows = Arc<Mutex<[Row; ROWS]>>;
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect("no task panics with it")
+}
+
+pub(crate) fn play(found: &Arc<Mutex<Found>>) {
+    set_host(current_process(), host(HOME));
+    let database = Arc::new(Mutex::new(Database::new(ROWS)));
+    let swarm = Swarm::draw(ALL, Some(database.clone()));
+    let has_gutter = draw(2) == 0;
+    let deletes = if swarm.has(Fault::Power) { Deletes::Synced } else { Deletes::Logged };
+    let plan = RouterPlan { nodes: NODES.to_vec(), gutter: has_gutter.then_some(GUTTER), deletes };
+    let flushed: Vec<u8> = NODES.into_iter().chain(plan.gutter).collect();
+    let mut running = vec![Running::start(DATABASE, Program::Database(database.clone()))];
+    running.extend(flushed.iter().map(|node| Running::start(*node, Program::Node(an_engine()))));
+    running.push(Running::start(ROUTER, Program::Router(plan)));
+    running.push(Running::start(
+        INVALIDATOR,
+        Program::Invalidator { database: DATABASE, router: ROUTER, flushed: flushed.clone() },
+    ));
+    let rows = Rows::default();
+    let users: Vec<_> = (0..USERS)
+        .map(|_| {
+            let (rows, found, swarm, database) =
+                (rows.clone(), found.clone(), swarm.clone(), database.clone());
+            spawn(move || User::new(rows, database).work(&swarm, &found))
+        })
+        .collect();
+    while time::now() < TIME {
+        sleep(Duration::from_millis(draw(2_000)));
+        swarm.strike(&mut running, found);
+    }
+    Swarm::end();
+    for user in users {
+        // A panic is reported by the world.
+        let _ = user.join();
+    }
+    settle(&database, &flushed, found);
+}
+
+/// Waits until each cache has what the database has.
+fn settle(database: &Mutex<Database>, nodes: &[u8], found: &Mutex<Found>) {
+    let limit = time::now() + SETTLED;
+    loop {
+        sleep(Duration::from_millis(500));
+        let old: Vec<String> = nodes.iter().flat_map(|node| differences(database, *node)).collect();
+        if old.is_empty() {
+            break;
+        }
+        if time::now() > limit {
+            lock(found).wrong.extend(old);
+            return;
+        }
+    }
+}
+
+/// What a node has and the database has not.
+fn differences(database: &Mutex<Database>, node: u8) -> Vec<String> {
+    let mut differences = Vec::new();
+    for row in 0..ROWS {
+        let cached = cached(server(node), row);
+        // No user writes any more.
+        let now = lock(database).version(row);
+        match cached {
+            Ok(None) => {}
+            Ok(Some(version)) if version == now => {}
+            Ok(Some(version)) => {
+                differences
+                    .push(format!("node {node} has version {version} of row {row}; the database has {now}"));
+            }
+            Err(error) => differences.push(format!("node {node} does not answer: {error}")),
+        }
+    }
+    differences
+}
+
+/// The version that a node has of a row.
+fn cached(node: SocketAddr, row: usize) -> io::Result<Option<u64>> {
+    let stream = TcpStream::connect_timeout(&node, Duration::from_secs(1))?;
+    stream.set_read_timeout(Some(Duration::from_secs(1)))?;
+    let mut connection = BufReader::new(stream);
+    connection.get_mut().write_all(format!("get {}\r\nquit\r\n", key(row)).as_bytes())?;
+    let (mut text, mut line) = (Vec::new(), Vec::new());
+    while connection.read_until(b'\n', &mut line)? > 0 {
+        text.append(&mut line);
+    }
+    let text = String::from_utf8_lossy(&text);
+    if !text.ends_with("END\r\n") {
+        return Err(io::Error::other(text.into_owned()));
+    }
+    version_in(&text, row).map_or_else(|| Ok(None), |version| Ok(Some(version)))
+}
+
+fn key(row: usize) -> String {
+    format!("item:{row}")
+}
+
+fn text(row: usize, version: u64) -> String {
+    format!("<row {row} version {version}>")
+}
+
+/// The version in a text of this row.
+fn version_in(text: &str, row: usize) -> Option<u64> {
+    let (_, rest) = text.split_once(&format!("<row {row} version "))?;
+    rest.split_once('>')?.0.parse().ok()
+}
+
+/// An application's thread.
+#[derive(Debug)]
+struct User {
+    cache: LookAside,
+    session: Session,
+    rows: Rows,
+    database: Arc<Mutex<Database>>,
+}
+
+impl User {
+    fn new(rows: Rows, database: Arc<Mutex<Database>>) -> Self {
+        let router: Endpoint = server(ROUTER).to_string().parse().expect("an address");
+        let cache = LookAside::new(Target::new(router, Duration::from_millis(1_500)));
+        User { cache, session: Session::new(server(DATABASE)), rows, database }
+    }
+
+    fn work(mut self, swarm: &Swarm, found: &Mutex<Found>) {
+        while time::now() < TIME && lock(found).wrong.is_empty() {
+            let row = draw(ROWS as u64) as usize;
+            let result = match draw(10) {
+                0 => self.session.abort(row).map(drop),
+                1 => self.write(row, found),
+                2 => self.write_without_delete(row, found),
+                _ => self.read(row, swarm, found),
+            };
+            if result.is_err() {
+                lock(found).counts.failures += 1;
+            }
+            sleep(Duration::from_micros(draw(30_000)));
+        }
+    }
+
+    fn write(&mut self, row: usize, found: &Mutex<Found>) -> io::Result<()> {
+        let (session, failed) = (&mut self.session, self.cache.counters().failed_deletes);
+        let version = self.cache.write_through_delete(&[&key(row)], |_| session.update(row))?;
+        tracing::debug!("row {row} has version {version}");
+        lock(found).counts.writes += 1;
+        if self.cache.counters().failed_deletes == failed {
+            let row = &mut lock(&self.rows)[row];
+            row.deleted = row.deleted.max(version);
+        }
+        Ok(())
+    }
+
+    /// A program that does not know of the cache.
+    fn write_without_delete(&mut self, row: usize, found: &Mutex<Found>) -> io::Result<()> {
+        let version = self.session.update(row)?;
+        tracing::debug!("row {row} has version {version}; not deleted");
+        lock(found).counts.writes += 1;
+        Ok(())
+    }
+
+    fn read(&mut self, row: usize, swarm: &Swarm, found: &Mutex<Found>) -> io::Result<()> {
+        let deleted = lock(&self.rows)[row].deleted;
+        let (session, mut filled) = (&mut self.session, false);
+        let value = self.cache.get_or_fill(&key(row), |_| {
+            filled = true;
+            let version = session.get(row)?;
+            tracing::debug!("fills version {version} of row {row}");
+            Ok::<_, io::Error>(Some(Value::new(text(row, version))))
+        })?;
+        let now = lock(&self.database).version(row);
+        let data = value.map(Value::into_data).unwrap_or_default();
+        let data = String::from_utf8_lossy(&data);
+        let mut found = lock(found);
+        found.counts.reads += 1;
+        found.counts.hits += u64::from(!filled);
+        match version_in(&data, row) {
+            None => found.wrong.push(format!("{} has the value {data:?}", key(row))),
+            Some(version) if version > now => {
+                found.wrong.push(format!("{} has version {version}; the database has {now}", key(row)));
+            }
+            // With faults a delete may be logged by the router and delivered later.
+            Some(version) if version < deleted && swarm.is_calm() => {
+                let text =
+                    format!("version {version} of row {row} was read after version {deleted} was deleted");
+                found.wrong.push(text);
+            }
+            Some(_) => {}
+        }
+        Ok(())
+    }
+}
