@@ -15,6 +15,7 @@
 //! | [`mod@histogram`] | histograms of times, made of such counters | latencies |
 //! | [`metrics`] | tables of metrics: name, unit, meaning | engines, commands, the server |
 //! | [`random`] | seeds | all crates |
+//! | [`simulated`] | counted branches and planted mistakes of simulated runs | code that the simulator checks |
 //! | [`clock`] | the coarse clock of expiry and the fine clock of measurement | all crates |
 
 #![deny(missing_docs)]
@@ -28,6 +29,7 @@ pub mod lock;
 pub mod metrics;
 pub mod quiescence;
 pub mod random;
+pub mod simulated;
 pub mod sleep;
 pub mod thread;
 pub mod threads;

@@ -8,7 +8,8 @@
 //! |---|---|
 //! | [`scheduler`] | tasks, processes, time, choices |
 //! | [`thread`], [`lock`], [`channel`] | as in std |
-//! | [`time`], [`random`] | the clock, seeds |
+//! | [`time`], [`random`], [`disk`], [`net`] | the clock, seeds, files, sockets |
+//! | [`hooks`] | counted branches, planted mistakes |
 
 pub mod channel;
 mod coroutine;
@@ -17,6 +18,7 @@ pub mod disk;
 mod entropy;
 mod failure;
 mod generator;
+pub mod hooks;
 pub mod lock;
 pub mod net;
 pub mod random;

@@ -4,6 +4,7 @@ use crate::sight::{Sight, Vacancy};
 use guira_contract::{Decision, Expiry, ItemSpec, ItemState, ItemView, Meta, NewItem, OldItem, Value};
 use guira_protocol::{Store, Verb};
 use guira_sync::clock::Seconds;
+use guira_sync::simulated::is_planted;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stored {
@@ -140,10 +141,12 @@ impl Request {
                 _ if item.state().has(ItemState::HIDDEN) => (Decision::Keep, Stored::NotFound),
                 _ => (Decision::Keep, Stored::Exists),
             },
+            (Verb::Lease(_), None) if is_planted("void-lease-accepted") => put(),
             (Verb::Lease(_), None) => (Decision::Keep, Stored::Unmet),
             (Verb::Lease(token), Some(item)) => {
                 let meta = item.meta();
-                if meta.state.has(ItemState::TOKEN_SENT) && meta.cas == Some(token) {
+                let is_in_force = meta.state.has(ItemState::TOKEN_SENT) && meta.cas == Some(token);
+                if is_in_force || is_planted("void-lease-accepted") {
                     put()
                 } else if meta.state.has(ItemState::STALE) {
                     (self.put_stale(value, &meta), Stored::Stale(length))

@@ -2,6 +2,7 @@
 
 use crate::source::Place;
 use guira_sync::lock::{Condvar, Mutex, MutexGuard};
+use guira_sync::simulated::is_planted;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -50,6 +51,9 @@ impl Ledger {
 
     /// A batch is about to be given to all targets.
     pub(crate) fn sent(&self, number: u64, since: u64, position: Option<String>) {
+        if is_planted("position-early") {
+            self.state().reached.clone_from(&position);
+        }
         self.state().under_way.push_back(Sent { number, since, position, place: None });
     }
 

@@ -1,6 +1,7 @@
 //! The file that says where the log is to be read on.
 
 use guira_disk::{Durability, File, Mode, OpenOptionsExt};
+use guira_sync::simulated::is_planted;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
@@ -68,7 +69,9 @@ impl PositionFile {
     /// Saves `position`. After a crash of the machine the file has this position; after a crash during the call, this
     /// one or the previous one.
     pub(crate) fn save(&self, position: &str) -> io::Result<()> {
-        guira_disk::replace(&self.path, render(position).as_bytes(), Mode::Masked(MODE), Durability::Synced)
+        let durability =
+            if is_planted("position-unsynced") { Durability::Unsynced } else { Durability::Synced };
+        guira_disk::replace(&self.path, render(position).as_bytes(), Mode::Masked(MODE), durability)
     }
 }
 

@@ -15,6 +15,7 @@ use guira_routing::{
     Answer, Arrival, DestinationId, Facts, LogName, Op, Origin, Outcome, Request, Sink, Walks,
 };
 use guira_serving::{ReplyTo, SlotId, service_token};
+use guira_sync::simulated::is_planted;
 use guira_transport::{Interest, Poll};
 use guira_upstream::wire::can_be_sent;
 use guira_upstream::{HealthOptions, Intake, Tko, host_id, is_busy};
@@ -278,6 +279,9 @@ impl Flow {
         let FailedRequest { origin, delete } = request;
         let server = DestinationId(self.destinations.server_of(number));
         match (delete, &mut self.log) {
+            (Some(_), Some(_)) if is_planted("failed-delete-unlogged") => {
+                walks.answer(origin, &Answer::of(Outcome::NotFound), self);
+            }
             (Some(delete), Some(log)) => log.take(server, delete, origin, answer.outcome),
             _ => walks.answer(origin, &Answer { server: Some(server), ..*answer }, self),
         }
@@ -289,6 +293,7 @@ impl Flow {
         for (Waiting { origin, why, reply }, written) in settled {
             let answer = match written {
                 Written::Yes => Answer { line: &reply, ..Answer::of(Outcome::NotFound) },
+                Written::No if is_planted("unlogged-delete-acknowledged") => Answer::of(Outcome::NotFound),
                 Written::No => Answer { line: NOT_LOGGED, ..Answer::of(why) },
             };
             walks.answer(origin, &answer, self);

@@ -6,7 +6,7 @@ use crate::programs::{Program, host};
 use guira_world::disk;
 use guira_world::net::{self, cut, heal, host_of};
 use guira_world::scheduler::{Process, current_process, draw, freeze, kill};
-use guira_world::thread::sleep;
+use guira_world::thread::{sleep, spawn};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -24,10 +24,19 @@ impl Running {
     }
 
     fn restart(&mut self) {
-        sleep(Duration::from_millis(draw(300)));
+        sleep(Duration::from_millis(draw(600)));
         tracing::info!("starting {} again", host(self.host));
         self.process = self.program.start(self.host);
     }
+}
+
+/// Ends a fault after some time, while others begin.
+fn later(end: impl FnOnce() + Send + 'static) {
+    let time = Duration::from_millis(draw(3_000));
+    drop(spawn(move || {
+        sleep(time);
+        end();
+    }));
 }
 
 /// The kinds of faults that a seed has: some seeds have all, some have none.
@@ -69,7 +78,6 @@ impl Swarm {
         let victim = &mut running[at];
         let place = host(victim.host);
         tracing::info!("{kind:?} strikes {place}");
-        let span = |most: u64| Duration::from_millis(draw(most));
         match kind {
             Fault::Kill => {
                 kill(victim.process);
@@ -80,27 +88,26 @@ impl Swarm {
                 disk::lose_power(place);
                 victim.restart();
             }
-            Fault::Freeze => freeze(victim.process, span(4_000)),
+            Fault::Freeze => freeze(victim.process, Duration::from_millis(draw(4_000))),
             Fault::Cut => {
                 let other = if other == victim.host { host_of(current_process()) } else { host(other) };
                 let (from, to) = if draw(2) == 0 { (place, other) } else { (other, place) };
                 tracing::info!("no packet from {from} to {to}");
                 cut(from, to);
-                sleep(span(3_000));
-                heal(from, to);
-                tracing::info!("packets from {from} to {to} again");
+                later(move || {
+                    heal(from, to);
+                    tracing::info!("packets from {from} to {to} again");
+                });
             }
             Fault::Full | Fault::DiskErrors => {
-                let faults = disk::Faults::default();
-                let bad = if kind == Fault::Full {
-                    disk::Faults { room: draw(4_096), ..faults }
-                } else {
-                    disk::Faults { errors: 4, ..faults }
-                };
-                disk::set_faults(place, bad);
-                sleep(span(3_000));
-                disk::set_faults(place, faults);
-                tracing::info!("the disk of {place} is good again");
+                let good = disk::Faults::default();
+                let errors = if kind == Fault::DiskErrors { 4 } else { 0 };
+                let room = if kind == Fault::Full { draw(4_096) } else { good.room };
+                disk::set_faults(place, disk::Faults { errors, room, ..good });
+                later(move || {
+                    disk::set_faults(place, good);
+                    tracing::info!("the disk of {place} is good again");
+                });
             }
             Fault::Purge => {
                 let database =
@@ -110,7 +117,7 @@ impl Swarm {
         }
     }
 
-    /// Nothing goes wrong from now on.
+    /// Nothing goes wrong any more, once the last faults have ended.
     pub(crate) fn end() {
         net::set_faults(net::Faults::default());
     }

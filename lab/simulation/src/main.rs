@@ -10,11 +10,14 @@
 //! | `faults`, `found` | the faults of a seed; what a run has done and found |
 //! | `programs` | nodes, routers and invalidators as processes of the machine |
 //! | `database` | a database with a log |
+//! | `bugs` | mistakes that the simulator must find |
 //! | `trace` | what the programs of a run log |
 //! | `client` | clients that check each reply |
 
 #![forbid(unsafe_code)]
 
+#[cfg(guira_simulated)]
+mod bugs;
 #[cfg(guira_simulated)]
 mod client;
 #[cfg(guira_simulated)]
@@ -45,6 +48,7 @@ fn main() -> std::process::ExitCode {
         },
         |options| match (options.place, options.scenario) {
             (options::Place::Here, Some(scenario)) => runner::run_here(scenario, &options),
+            (options::Place::WithBugs, _) => bugs::find_all(&options),
             _ => runner::run(&options),
         },
     )

@@ -173,13 +173,17 @@ fn router_options(plan: &RouterPlan, listen: SocketAddr) -> RouterOptions {
     options
 }
 
+/// Half of the invalidators send each delete once.
 fn invalidator_options(database: u8, router: u8, flushed: &[u8]) -> String {
     let flush: Vec<String> = flushed.iter().map(|node| format!("\"{}\"", server(*node))).collect();
+    let again = if draw(2) == 0 { 0 } else { 500 };
     format!(
         r#"
         position = "/guira/position"
         spool = "/guira/spool"
         spool-after-ms = 500
+        queue-batches = 1
+        batch-keys = 4
         on-gap = "flush"
 
         [source.modelled]
@@ -194,6 +198,7 @@ fn invalidator_options(database: u8, router: u8, flushed: &[u8]) -> String {
         name = "router"
         address = "{}"
         timeout-ms = 2000
+        again-after-ms = {again}
         flush = [{}]
         "#,
         server(database),

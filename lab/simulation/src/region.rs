@@ -16,7 +16,13 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-const ROWS: usize = 12;
+/// Some rows are written often, and most once or twice: no later delete hides that one was lost.
+const ROWS: usize = 150;
+const OFTEN: usize = 6;
+/// For this long, many users use the same row.
+const FOCUS: Duration = Duration::from_millis(100);
+/// Keys by which it is seen that a node is in use.
+const PROBES: u64 = 16;
 const USERS: usize = 4;
 const HOME: u8 = 100;
 const NODES: [u8; 2] = [1, 2];
@@ -35,7 +41,7 @@ struct Row {
     deleted: u64,
 }
 
-type Rows = Arc<Mutex<[Row; ROWS]>>;
+type Rows = Arc<Mutex<Vec<Row>>>;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().expect("no task panics with it")
@@ -56,7 +62,7 @@ pub(crate) fn play(found: &Arc<Mutex<Found>>) {
         INVALIDATOR,
         Program::Invalidator { database: DATABASE, router: ROUTER, flushed: flushed.clone() },
     ));
-    let rows = Rows::default();
+    let rows: Rows = Arc::new(Mutex::new(vec![Row::default(); ROWS]));
     let users: Vec<_> = (0..USERS)
         .map(|_| {
             let (rows, found, swarm, database) =
@@ -81,7 +87,8 @@ fn settle(database: &Mutex<Database>, nodes: &[u8], found: &Mutex<Found>) {
     let limit = time::now() + SETTLED;
     loop {
         sleep(Duration::from_millis(500));
-        let old: Vec<String> = nodes.iter().flat_map(|node| differences(database, *node)).collect();
+        let mut old: Vec<String> = nodes.iter().flat_map(|node| differences(database, *node)).collect();
+        old.extend(NODES.into_iter().filter_map(|node| unused(node).err()));
         if old.is_empty() {
             break;
         }
@@ -92,41 +99,69 @@ fn settle(database: &Mutex<Database>, nodes: &[u8], found: &Mutex<Found>) {
     }
 }
 
-/// What a node has and the database has not.
-fn differences(database: &Mutex<Database>, node: u8) -> Vec<String> {
-    let mut differences = Vec::new();
-    for row in 0..ROWS {
-        let cached = cached(server(node), row);
-        // No user writes any more.
-        let now = lock(database).version(row);
-        match cached {
-            Ok(None) => {}
-            Ok(Some(version)) if version == now => {}
-            Ok(Some(version)) => {
-                differences
-                    .push(format!("node {node} has version {version} of row {row}; the database has {now}"));
-            }
-            Err(error) => differences.push(format!("node {node} does not answer: {error}")),
+/// Stores items by way of the router. An error says that none of them came to the node.
+fn unused(node: u8) -> Result<(), String> {
+    let probe = |number: u64| format!("probe:{number}");
+    let failed = |error: io::Error| format!("node {node} is not in use: {error}");
+    for number in 0..PROBES {
+        let request = format!("set {} 0 1 1\r\nx\r\nquit\r\n", probe(number));
+        let reply = call(server(ROUTER), &request).map_err(failed)?;
+        if reply != "STORED\r\n" {
+            return Err(format!("the router replies {reply:?} to a set"));
         }
     }
-    differences
+    for number in 0..PROBES {
+        if call(server(node), &format!("get {}\r\nquit\r\n", probe(number)))
+            .map_err(failed)?
+            .starts_with("VALUE")
+        {
+            return Ok(());
+        }
+    }
+    Err(format!("node {node} is not in use"))
 }
 
-/// The version that a node has of a row.
-fn cached(node: SocketAddr, row: usize) -> io::Result<Option<u64>> {
-    let stream = TcpStream::connect_timeout(&node, Duration::from_secs(1))?;
-    stream.set_read_timeout(Some(Duration::from_secs(1)))?;
+/// Sends requests that end with `quit`, and returns the replies.
+fn call(at: SocketAddr, requests: &str) -> io::Result<String> {
+    let stream = TcpStream::connect_timeout(&at, Duration::from_secs(1))?;
+    stream.set_read_timeout(Some(Duration::from_secs(2)))?;
     let mut connection = BufReader::new(stream);
-    connection.get_mut().write_all(format!("get {}\r\nquit\r\n", key(row)).as_bytes())?;
+    connection.get_mut().write_all(requests.as_bytes())?;
     let (mut text, mut line) = (Vec::new(), Vec::new());
     while connection.read_until(b'\n', &mut line)? > 0 {
         text.append(&mut line);
     }
-    let text = String::from_utf8_lossy(&text);
-    if !text.ends_with("END\r\n") {
-        return Err(io::Error::other(text.into_owned()));
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+/// What a node has and the database has not.
+fn differences(database: &Mutex<Database>, node: u8) -> Vec<String> {
+    let requests: String = (0..ROWS).map(|row| format!("get {}\r\n", key(row))).collect();
+    let text = match call(server(node), &format!("{requests}quit\r\n")) {
+        Ok(text) => text,
+        Err(error) => return vec![format!("node {node} does not answer: {error}")],
+    };
+    // No user writes any more.
+    let database = lock(database);
+    let old = |row: usize| {
+        let (version, now) = (version_in(&text, row)?, database.version(row));
+        let text = format!("node {node} has version {version} of row {row}; the database has {now}");
+        (version != now).then_some(text)
+    };
+    let ends = text.matches("END\r\n").count();
+    if ends == ROWS {
+        (0..ROWS).filter_map(old).collect()
+    } else {
+        vec![format!("node {node} sent {ends} replies")]
     }
-    version_in(&text, row).map_or_else(|| Ok(None), |version| Ok(Some(version)))
+}
+
+fn a_row() -> usize {
+    match draw(4) {
+        0 => draw(OFTEN as u64) as usize,
+        1 => draw(ROWS as u64) as usize,
+        _ => (time::now().as_nanos() / FOCUS.as_nanos()) as usize % ROWS,
+    }
 }
 
 fn key(row: usize) -> String {
@@ -161,7 +196,7 @@ impl User {
 
     fn work(mut self, swarm: &Swarm, found: &Mutex<Found>) {
         while time::now() < TIME && lock(found).wrong.is_empty() {
-            let row = draw(ROWS as u64) as usize;
+            let row = a_row();
             let result = match draw(10) {
                 0 => self.session.abort(row).map(drop),
                 1 => self.write(row, found),

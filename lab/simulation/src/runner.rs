@@ -4,7 +4,7 @@ use crate::found::Found;
 use crate::options::{Options, Trace};
 use crate::scenario::{SCENARIOS, Scenario};
 use crate::trace;
-use guira_world::{Outcome, run as run_world};
+use guira_world::{Outcome, hooks, run as run_world};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,7 @@ fn run_all(options: &Options) -> Result<(), String> {
     let mut total = Ran::default();
     for seed in options.seed..options.seed.saturating_add(options.seeds) {
         let scenario = options.scenario.unwrap_or(SCENARIOS[seed as usize % SCENARIOS.len()]);
-        let ran = run_in_a_process(scenario, seed, options.trace);
+        let ran = run_in_a_process(scenario, seed, options);
         let ran = ran.and_then(|ran| match options.again {
             0 => Ok(ran),
             _ => repeat(scenario, seed, options, ran),
@@ -50,7 +50,7 @@ fn run_all(options: &Options) -> Result<(), String> {
 /// Runs a seed again, and compares the digests of all events.
 fn repeat(scenario: Scenario, seed: u64, options: &Options, first: Ran) -> Result<Ran, String> {
     for _ in 0..options.again {
-        let again = run_in_a_process(scenario, seed, options.trace)?;
+        let again = run_in_a_process(scenario, seed, options)?;
         if again.digest != first.digest {
             return Err(format!("not the same events again: {first:?} and {again:?}"));
         }
@@ -60,7 +60,7 @@ fn repeat(scenario: Scenario, seed: u64, options: &Options, first: Ran) -> Resul
 
 /// What a run came to.
 #[derive(Clone, Debug, Default)]
-struct Ran {
+pub(crate) struct Ran {
     found: Found,
     time: Duration,
     steps: u64,
@@ -87,11 +87,18 @@ impl Ran {
     }
 }
 
-fn run_in_a_process(scenario: Scenario, seed: u64, trace: Trace) -> Result<Ran, String> {
+/// Runs one seed in a process of its own.
+///
+/// # Errors
+/// What the seed has found.
+pub(crate) fn run_in_a_process(scenario: Scenario, seed: u64, options: &Options) -> Result<Ran, String> {
     let mut program = Command::new(std::env::current_exe().map_err(|error| error.to_string())?);
     program.args(["--here", "--scenario", scenario.name(), "--seed", &seed.to_string()]);
-    if trace == Trace::On {
+    if options.trace == Trace::On {
         program.arg("--trace");
+    }
+    if let Some(planted) = &options.planted {
+        program.args(["--plant", planted]);
     }
     let output = program.stderr(Stdio::inherit()).output().map_err(|error| error.to_string())?;
     let text = String::from_utf8_lossy(&output.stdout);
@@ -104,7 +111,7 @@ pub(crate) fn run_here(scenario: Scenario, options: &Options) -> ExitCode {
     if options.trace == Trace::On {
         trace::start();
     }
-    let outcome = run_seed(scenario, options.seed);
+    let outcome = run_seed(scenario, options);
     let is_endless = outcome.result.is_none().then(|| format!("the scenario did not end within {END:?}"));
     let found = outcome.result.unwrap_or_default();
     let panics = outcome.panics.into_iter().map(|(task, text)| format!("{task} panicked: {text}"));
@@ -119,8 +126,12 @@ pub(crate) fn run_here(scenario: Scenario, options: &Options) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn run_seed(scenario: Scenario, seed: u64) -> Outcome<Found> {
+fn run_seed(scenario: Scenario, options: &Options) -> Outcome<Found> {
+    let (seed, planted) = (options.seed, options.planted.clone());
     let usual = guira_world::Options::of(seed);
     let options = guira_world::Options { switch_every: 2 << (seed % 6), end: END, ..usual };
-    run_world(options, move || scenario.play())
+    run_world(options, move || {
+        planted.iter().for_each(|name| hooks::plant(name));
+        scenario.play()
+    })
 }

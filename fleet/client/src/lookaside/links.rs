@@ -7,6 +7,7 @@ use std::time::Duration;
 use guira_protocol::client::Reply;
 use guira_sync::atomic::{AtomicU64, Ordering};
 use guira_sync::clock::Stopwatch;
+use guira_sync::simulated::is_planted;
 
 use super::leases::Leases;
 use crate::text::{Connection, Target, TextError};
@@ -156,6 +157,10 @@ impl Links {
                 Ok((done, link))
             }
             Err(error) => {
+                if is_planted("late-connection-kept") {
+                    self.keep(link);
+                    return Err(error);
+                }
                 self.failed(&error);
                 if matches!(error, CacheError::Text(TextError::Late)) {
                     // Perhaps the way is gone that they take, which no end says.

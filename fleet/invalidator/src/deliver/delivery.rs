@@ -7,6 +7,7 @@ use crate::counters::{Flushed, Health, TargetCount, TargetCounts};
 use guira_client::text::{Connection, TextError};
 use guira_databases::{Stop, Stopped, Way};
 use guira_sync::clock::Stopwatch;
+use guira_sync::simulated::is_planted;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -78,6 +79,10 @@ impl Delivery {
                             self.counts.name()
                         );
                     }
+                    return Ok(());
+                }
+                Err(_) if is_planted("failed-delivery-acknowledged") => {
+                    *connection = None;
                     return Ok(());
                 }
                 Err(error) => {

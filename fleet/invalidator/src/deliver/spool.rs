@@ -8,6 +8,7 @@ use super::spool_file::{
 use crate::batch::Work;
 use crate::position::{Lock, PositionError, lock};
 use guira_disk::{self as disk, File, OpenOptionsExt};
+use guira_sync::simulated::is_planted;
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -62,6 +63,14 @@ pub(crate) struct Spool {
     group_end: u64,
     next: u64,
     _lock: Lock,
+}
+
+fn sync(file: &File) -> io::Result<()> {
+    if is_planted("spool-unsynced") { Ok(()) } else { file.sync_data() }
+}
+
+fn sync_entries(folder: &Path) -> io::Result<()> {
+    if is_planted("spool-folder-unsynced") { Ok(()) } else { File::open(folder)?.sync_all() }
 }
 
 impl Spool {
@@ -151,7 +160,7 @@ impl Spool {
             Some(writer) => writer,
             None => self.begin()?,
         };
-        if let Err(error) = writer.write_all(&records).and_then(|()| writer.sync_data()) {
+        if let Err(error) = writer.write_all(&records).and_then(|()| sync(&writer)) {
             self.take_back(&writer);
             return Err(error);
         }
@@ -181,7 +190,7 @@ impl Spool {
         self.next += 1;
         let mut file = File::options().create_new(true).append(true).mode(0o600).open(&path)?;
         let head = [&HEAD[..], &files(self.segments.iter().map(|it| (it.number, it.length)))].concat();
-        let begun = file.write_all(&head).and_then(|()| File::open(&self.folder)?.sync_all());
+        let begun = file.write_all(&head).and_then(|()| sync_entries(&self.folder));
         if let Err(error) = begun {
             // An empty file is none; if it cannot be removed either, the next start does not mind.
             let _ = disk::remove_file(&path);

@@ -5,6 +5,7 @@ use super::{Changes, Log, OnGap, SourceError};
 use crate::counters::{Count, Counts};
 use guira_databases::Stop;
 use guira_sync::clock::{Stopwatch, wall_clock};
+use guira_sync::simulated::is_planted;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -57,7 +58,8 @@ impl<C: Changes> Tail<C> {
                     if events > 0 {
                         wait = WAIT_MIN;
                     }
-                    start = Start::At(log.position());
+                    start =
+                        if is_planted("log-not-resumed") { Start::End } else { Start::At(log.position()) };
                     error
                 }
                 Err(error) => error,
@@ -68,7 +70,7 @@ impl<C: Changes> Tail<C> {
                 SourceError::Stopped(_) => return Ok(()),
                 SourceError::Gap(gap) if self.on_gap == OnGap::Flush => {
                     self.counts.add(Count::Gaps);
-                    start = Start::EndAfterGap;
+                    start = if is_planted("gap-unflushed") { Start::End } else { Start::EndAfterGap };
                     left = flushes.left(clock.elapsed());
                     report_gap(&gap, left);
                 }
@@ -111,6 +113,10 @@ impl<C: Changes> Tail<C> {
             }
             // The end is known before the flush is sent: what is changed after it is read.
             Start::EndAfterGap => {
+                if is_planted("gap-flushed-early") {
+                    self.changes.skipped("0", wall_clock())?;
+                    return open(None);
+                }
                 let log = open(None)?;
                 self.changes.skipped(&log.position(), wall_clock())?;
                 Ok(log)

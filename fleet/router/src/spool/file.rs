@@ -2,6 +2,7 @@
 
 use super::names::{self, Naming};
 use guira_disk::{DirBuilder, DirBuilderExt, File, FileExt, MetadataExt, OpenOptionsExt};
+use guira_sync::simulated::is_planted;
 use rustix::thread::gettid;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -61,7 +62,7 @@ impl OpenLog {
         let path = hour.join(place.naming.next(now, thread));
         let file = File::options().write(true).create_new(true).mode(0o666).open(&path)?;
         file.try_lock()?;
-        if place.sync == LogSync::Always {
+        if place.sync == LogSync::Always && !is_planted("delete-log-folder-unsynced") {
             for folder in [hour, place.folder.as_path()] {
                 File::open(folder)?.sync_all()?;
             }
@@ -92,7 +93,7 @@ impl OpenLog {
                 Err(_) => Err(AppendError::of_file(error)),
             };
         }
-        if self.sync == LogSync::Always {
+        if self.sync == LogSync::Always && !is_planted("delete-log-unsynced") {
             // What the disk has of it is not known after a failure, nor whether a later call tells.
             self.file.sync_data().map_err(AppendError::of_file)?;
         }

@@ -1,5 +1,6 @@
 //! What one worker reports about the health of a server, and when it probes the server.
 
+use guira_sync::simulated::is_planted;
 use guira_upstream::{Health, HealthOptions, ProbeSchedule, Prober, Tko};
 use std::sync::Arc;
 
@@ -81,7 +82,7 @@ impl HealthMonitor {
 
     /// Whether a probe is due. The next one is scheduled then.
     pub(super) fn is_probe_due(&mut self, now_ms: u64, random: u32) -> bool {
-        if self.health.is_up() {
+        if self.health.is_up() || is_planted("no-probes") {
             self.schedule = None;
         }
         let Some(schedule) = self.schedule.as_mut().filter(|schedule| now_ms >= schedule.next_ms) else {

@@ -19,6 +19,7 @@ use super::Undelivered;
 use crate::ticket::Ticket;
 use guira_routing::config::Leases;
 use guira_routing::{Dialect, LogName, Op, Origin, Request};
+use guira_sync::simulated::is_planted;
 use guira_upstream::{Attempt, InFlight, Intake, wire};
 use latency::Sample;
 use replies::Next;
@@ -407,6 +408,11 @@ impl Pipeline {
         let number = self.pushed - self.requests.waiting() as u64;
         if self.waited_ms(&oldest, now_ms, attempt) < self.timeout_ms(attempt) {
             return None;
+        }
+        if is_planted("late-reply-to-next") {
+            let failed = self.failed(&oldest);
+            self.requests.remove_first();
+            return Some(TimedOut { request: failed, is_own: false, is_stuck: false, latency: None });
         }
         self.requests.time_out_oldest();
         self.timeouts_in_a_row += 1;
