@@ -2,8 +2,7 @@
 
 use crate::keys::{Id, Keys, Known};
 use guira_slab::Policy;
-use guira_slab::policy::any_miniature::AnyMiniature;
-use guira_slab::policy::miniature::Newcomer;
+use guira_slab::policy::miniature::{Miniature, Newcomer};
 
 /// The caches of a policy, by size.
 #[derive(Debug)]
@@ -11,13 +10,13 @@ pub(crate) struct Miniatures {
     pub(crate) policy: Policy,
     /// The multiples of the memory that `caches` have.
     pub(crate) scales: &'static [f64],
-    pub(crate) caches: Vec<Box<dyn AnyMiniature>>,
+    pub(crate) caches: Vec<Box<dyn Miniature>>,
 }
 
 impl Miniatures {
     /// Empty caches without room, for at most `keys` keys.
     pub(crate) fn new(policy: Policy, scales: &'static [f64], keys: usize) -> Self {
-        let caches = (1..).zip(scales).map(|(seed, _)| policy.full_miniature(seed, 0, keys)).collect();
+        let caches = (1..).zip(scales).map(|(seed, _)| policy.miniature(seed, 0, keys, keys)).collect();
         Miniatures { policy, scales, caches }
     }
 

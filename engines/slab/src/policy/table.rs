@@ -5,7 +5,7 @@ use super::fifo::FifoOptions;
 use super::klru::KlruOptions;
 use super::lazy_lru::LazyLruOptions;
 use super::lru::LruOptions;
-use super::miniature::{InOrder, KeeperUser};
+use super::miniature::{InOrder, Miniature};
 use super::s3_fifo::S3FifoOptions;
 use super::seg_lru::SegLruOptions;
 use super::sieve::SieveOptions;
@@ -102,10 +102,13 @@ macro_rules! policies {
                 }
             }
 
-            /// Gives the same order over plain arrays to `user`: for simulations and estimates.
-            pub fn keep<U: KeeperUser>(self, seed: u64, user: U) -> U::Output {
+            /// An empty miniature with this limit, for about `keys` keys, with memory for `chunks` cached keys
+            /// from the start. What it draws at random follows from `seed`.
+            pub fn miniature(self, seed: u64, limit: u64, keys: usize, chunks: usize) -> Box<dyn Miniature> {
                 match self {
-                    $(Policy::$policy(options) => user.with(InOrder::new(options.order(seed))),)*
+                    $(Policy::$policy(options) => Box::new(
+                        InOrder::new(options.order(seed), limit).with_keys(keys).with_chunks(chunks)
+                    ),)*
                 }
             }
         }

@@ -3,8 +3,7 @@
 
 use guira_advice::{Advisor, Observed, Pulse, Subjects, What};
 use guira_slab::Policy as Evicting;
-use guira_slab::policy::any_miniature::AnyMiniature;
-use guira_slab::policy::miniature::{NEVER, Newcomer};
+use guira_slab::policy::miniature::{Miniature, NEVER, Newcomer};
 use guira_sync::clock::Seconds;
 use guira_workload::rng::mix64;
 use guira_workload::trace::Action;
@@ -22,7 +21,7 @@ const DELIMITER: u8 = b':';
 
 #[derive(Debug)]
 pub(crate) struct Auto<'a> {
-    cache: Box<dyn AnyMiniature>,
+    cache: Box<dyn Miniature>,
     policy: Evicting,
     advisor: Advisor,
     weights: Weights,
@@ -56,7 +55,7 @@ impl<'a> Auto<'a> {
         // Where the stream is a sample, the server has all of the memory that the sample's stands for.
         let bytes = limit as f64 * f64::from(unit) / stream.rate();
         Auto {
-            cache: first.miniature(0, limit, keys),
+            cache: first.miniature(0, limit, keys, 0),
             policy: first,
             advisor: Advisor::new(
                 bytes as usize / Advisor::MEMORY_PART,
@@ -129,7 +128,7 @@ impl<'a> Auto<'a> {
         if self.cache.tune(policy) {
             return;
         }
-        let mut heir = policy.miniature(0, self.limit, self.keys);
+        let mut heir = policy.miniature(0, self.limit, self.keys, 0);
         while let Some((id, weight)) = self.cache.evict(now) {
             heir.adopt(
                 id,
