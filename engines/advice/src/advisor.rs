@@ -5,7 +5,8 @@ use crate::choice::{self, Better, Choice, Policies};
 use crate::division::{ChunkUse, Division};
 use crate::model::{self, Model};
 use crate::observed::{Observed, Pulse};
-use guira_contract::{SizeWeight, Spec};
+use guira_contract::SizeWeight;
+use guira_slab::Policy;
 use guira_sync::atomic::{AtomicU64, Ordering};
 use guira_sync::clock::Seconds;
 use guira_sync::lock::{Mutex, MutexGuard};
@@ -50,7 +51,7 @@ struct Learnt {
     /// The sizes of chunks that memory is divided among, in ascending order.
     chunks: Vec<usize>,
     /// The last pulse before there were models.
-    last: Option<(Pulse, Spec)>,
+    last: Option<(Pulse, Option<Policy>)>,
     models: Option<Models>,
 }
 
@@ -60,7 +61,7 @@ impl Learnt {
         models.get_or_insert_with(|| {
             let mut models = Models::new(*budget, *delimiter, (*subjects, chunks));
             if let Some((pulse, policy)) = last.take() {
-                models.pulse(pulse, &policy, &[]);
+                models.pulse(pulse, policy, &[]);
             }
             models
         })
@@ -113,7 +114,7 @@ impl Models {
         }
     }
 
-    fn pulse(&mut self, pulse: Pulse, policy: &Spec, uses: &[ChunkUse]) {
+    fn pulse(&mut self, pulse: Pulse, policy: Option<Policy>, uses: &[ChunkUse]) {
         if let Some(choice) = &mut self.choice {
             choice.pulse(pulse, policy);
         }
@@ -122,7 +123,7 @@ impl Models {
             division.pulse(pulse);
         }
         if let Some(sizes) = &mut self.sizes {
-            sizes.serve(policy);
+            policy.into_iter().for_each(|policy| sizes.serve(policy));
             sizes.pulse(pulse);
         }
     }
@@ -178,11 +179,11 @@ impl Advisor {
         self.learnt.lock()
     }
 
-    /// Some time has passed, `policy` evicts, and items of each size have been used as `uses` says.
-    pub fn pulse(&self, pulse: Pulse, policy: &Spec, uses: &[ChunkUse]) {
+    /// Some time has passed, `policy` evicts (`None`: one that no miniature can have), and items of each size have been used as `uses` says.
+    pub fn pulse(&self, pulse: Pulse, policy: Option<Policy>, uses: &[ChunkUse]) {
         let mut learnt = self.learnt();
         let Some(models) = &mut learnt.models else {
-            learnt.last = Some((pulse, policy.clone()));
+            learnt.last = Some((pulse, policy));
             return;
         };
         models.pulse(pulse, policy, uses);
@@ -239,6 +240,8 @@ impl Advisor {
 mod tests {
     use super::*;
     use crate::observed::What;
+    use guira_slab::policy::seg_lru::SegLruOptions;
+    use guira_slab::policy::sieve::SieveOptions;
     use std::time::Duration;
 
     const PULSE: Pulse = Pulse {
@@ -254,8 +257,7 @@ mod tests {
     #[test]
     fn models_take_no_memory_before_there_is_a_request_and_know_then_what_they_were_told() {
         let advisor = Advisor::new(1 << 20, b':', (Subjects::SizesAndPolicies, &[]));
-        let policy = Spec::parse("sieve").unwrap();
-        advisor.pulse(PULSE, &policy, &[]);
+        advisor.pulse(PULSE, Some(Policy::Sieve(SieveOptions)), &[]);
         advisor.flush();
         advisor.reset();
         assert!(advisor.better().is_none() && advisor.learnt().models.is_none());
@@ -266,7 +268,7 @@ mod tests {
         let advice = advisor.advice().unwrap();
         let served: Vec<_> = advice.policies.iter().filter(|one| one.is_served).collect();
         assert_eq!(served.len(), 1);
-        assert_eq!(served[0].policy.name, "sieve");
+        assert_eq!(served[0].policy.name(), "sieve");
     }
 
     #[test]
@@ -284,7 +286,7 @@ mod tests {
     fn each_model_pays_for_its_own_sample_and_keeps_to_the_budget() {
         const BUDGET: usize = 4 << 20;
         let advisor = Advisor::new(BUDGET, b':', (Subjects::SizesAndPolicies, &[]));
-        let policy = Spec::parse("seg-lru").unwrap();
+        let policy = Some(Policy::SegLru(SegLruOptions::default()));
         let mut state = 1u64;
         for second in 1..120 {
             let pulse = Pulse {
@@ -294,7 +296,7 @@ mod tests {
                 capacity: 1e7,
                 ..Pulse::default()
             };
-            advisor.pulse(pulse, &policy, &[]);
+            advisor.pulse(pulse, policy, &[]);
             for _ in 0..20_000 {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 // Of 4,000 keys, whose hashes are spread.

@@ -6,21 +6,26 @@ use crate::chooser::Chooser;
 use crate::keys::Id;
 use crate::observed::{Observed, Pulse, What};
 use crate::sampled::{Extent, KEYS_RANGE, Sampled};
-use guira_contract::Spec;
 use guira_slab::Policy;
+use guira_slab::policy::clock::ReadBits;
+use guira_slab::policy::klru::{KlruOptions, Priority};
+use guira_slab::policy::lru::LruOptions;
+use guira_slab::policy::s3_fifo::S3FifoOptions;
+use guira_slab::policy::sieve::SieveOptions;
+use guira_slab::policy::two_q::TwoQOptions;
 use guira_sync::clock::Seconds;
 
 /// Policies that are worth a change. Each is the best by far of some traces, and no other of the engine's is better than these by more than a
 /// hundredth in any of them; so few also leave room for more keys (docs/develop/decisions/0053-auto.md).
-pub const CANDIDATES: [&str; 8] = [
-    "clock",
-    "lru",
-    "sieve",
-    "s3-fifo",
-    "s3-fifo:small_pct=2",
-    "s3-fifo:small_pct=25",
-    "2q",
-    "klru:samples=20,priority=hyperbolic",
+pub const CANDIDATES: [Policy; 8] = [
+    Policy::Clock(ReadBits::Two),
+    Policy::Lru(LruOptions),
+    Policy::Sieve(SieveOptions),
+    Policy::S3Fifo(S3FifoOptions { small_percent: 10 }),
+    Policy::S3Fifo(S3FifoOptions { small_percent: 2 }),
+    Policy::S3Fifo(S3FifoOptions { small_percent: 25 }),
+    Policy::TwoQ(TwoQOptions { in_percent: 25 }),
+    Policy::Klru(KlruOptions { samples: 20, priority: Priority::Hyperbolic }),
 ];
 /// What a sampled key takes of memory if all the miniatures hold it, with one of a policy that is no candidate, ghosts, and expiry.
 const KEY_BYTES: usize = 420;
@@ -75,17 +80,16 @@ pub struct Policies {
     /// Sampled keys that fit into the cache. With less than some hundred, trust little.
     pub objects: u64,
     pub reads: u64,
-    /// Each policy with its options, and its misses of these reads.
-    pub misses: Vec<(Spec, u64)>,
+    /// Each policy, and its misses of these reads.
+    pub misses: Vec<(Policy, u64)>,
     /// Bytes of memory that this takes.
     pub bytes: u64,
 }
 
 /// A policy that should evict in place of the present one.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Better {
-    /// It, with its options.
-    pub policy: Spec,
+    pub policy: Policy,
     pub why: WhyBetter,
 }
 
@@ -107,9 +111,7 @@ impl Choice {
     pub(crate) fn new(budget: usize) -> Self {
         let keys = (budget / KEY_BYTES).clamp(*KEYS_RANGE.start(), *KEYS_RANGE.end());
         let extent = Extent { first_rate: 1.0, keys, per_cpu_second: PER_CPU_SECOND };
-        let candidates =
-            CANDIDATES.into_iter().filter_map(|text| Policy::read(&Spec::parse(text).ok()?).ok());
-        let sample = Sampled::new(candidates, &SCALE, extent);
+        let sample = Sampled::new(CANDIDATES.into_iter(), &SCALE, extent);
         // And one more, if none of these is served.
         let policies = CANDIDATES.len() + 1;
         Choice {
@@ -177,8 +179,8 @@ impl Choice {
     }
 
     /// Some time has passed, and `policy` is served.
-    pub(crate) fn pulse(&mut self, pulse: Pulse, policy: &Spec) {
-        if let Ok(policy) = Policy::read(policy)
+    pub(crate) fn pulse(&mut self, pulse: Pulse, policy: Option<Policy>) {
+        if let Some(policy) = policy
             && self.sample.sets()[self.sample.served()].policy != policy
         {
             let number = self.sample.find(policy).unwrap_or(CANDIDATES.len());
@@ -203,12 +205,12 @@ impl Choice {
     }
 
     pub(crate) fn policies(&self) -> Policies {
-        let specs = self.sample.sets().iter().map(|set| set.policy.spec());
+        let policies = self.sample.sets().iter().map(|set| set.policy);
         Policies {
             rate: self.sample.rate(),
             objects: self.objects() as u64,
             reads: self.reads,
-            misses: specs.zip(self.misses.iter().copied()).collect(),
+            misses: policies.zip(self.misses.iter().copied()).collect(),
             bytes: self.sample.bytes() as u64,
         }
     }
@@ -219,11 +221,11 @@ impl Choice {
         let misses_less = |number: usize| self.misses[number] < present_misses;
         let Some(number) = self.chooser.choice(misses_less) else { return self.when_full() };
         let why = WhyBetter::MissesLess { reads: self.reads, misses: self.misses[number], present_misses };
-        Some(Better { policy: self.sample.sets()[number].policy.spec(), why })
+        Some(Better { policy: self.sample.sets()[number].policy, why })
     }
 
     fn when_full(&self) -> Option<Better> {
-        let policy = self.sample.sets()[WHEN_FULL].policy.spec();
+        let policy = self.sample.sets()[WHEN_FULL].policy;
         matches!(self.filling, Filling::Ends(_)).then_some(Better { policy, why: WhyBetter::MemoryIsFull })
     }
 
@@ -258,6 +260,7 @@ impl Choice {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use guira_contract::Spec;
     use std::time::Duration;
 
     #[test]
@@ -265,27 +268,28 @@ mod tests {
         let choice = Choice::new(0);
         let sets = choice.sample.sets();
         assert_eq!(sets.len(), CANDIDATES.len());
-        assert_eq!(CANDIDATES[WHEN_FULL], "s3-fifo");
+        assert_eq!(CANDIDATES[WHEN_FULL], policy("s3-fifo"));
+        assert_eq!([CANDIDATES[0], CANDIDATES[6]], ["clock", "2q"].map(policy));
         for (number, set) in sets.iter().enumerate() {
             assert_eq!(choice.sample.find(set.policy), Some(number));
         }
     }
 
-    fn spec(text: &str) -> Spec {
-        Spec::parse(text).unwrap()
+    fn policy(text: &str) -> Policy {
+        Policy::read(&Spec::parse(text).unwrap()).unwrap()
     }
 
     /// A choice that has seen one pulse, with this policy and room for so many items of 100 bytes.
-    fn serving(policy: &str, items: u32) -> Choice {
+    fn serving(name: &str, items: u32) -> Choice {
         let mut choice = Choice::new(1 << 20);
         let capacity = f64::from(items) * 100.0;
-        choice.pulse(Pulse { now: Seconds(1), capacity, ..Pulse::default() }, &spec(policy));
+        choice.pulse(Pulse { now: Seconds(1), capacity, ..Pulse::default() }, Some(policy(name)));
         choice
     }
 
     /// Which of these keys the miniature of a policy holds.
-    fn held(choice: &Choice, policy: &str, keys: std::ops::Range<u64>) -> Vec<u64> {
-        let number = choice.sample.find(Policy::read(&spec(policy)).unwrap()).unwrap();
+    fn held(choice: &Choice, name: &str, keys: std::ops::Range<u64>) -> Vec<u64> {
+        let number = choice.sample.find(policy(name)).unwrap();
         let holds = |key: &u64| {
             choice.sample.keys().find(*key).is_some_and(|id| choice.sample.sets()[number].holds(id))
         };
@@ -303,9 +307,12 @@ mod tests {
     }
 
     /// A second later `policy` is served.
-    fn serve(choice: &mut Choice, policy: &str) {
+    fn serve(choice: &mut Choice, name: &str) {
         let busy = Duration::from_secs(1);
-        choice.pulse(Pulse { now: Seconds(2), busy, capacity: 10_000.0, ..Pulse::default() }, &spec(policy));
+        choice.pulse(
+            Pulse { now: Seconds(2), busy, capacity: 10_000.0, ..Pulse::default() },
+            Some(policy(name)),
+        );
     }
 
     /// Asks for every key once in a second that takes so many of processor time. Returns how many of the requests were sampled.
@@ -319,7 +326,7 @@ mod tests {
             }
         }
         let pulse = Pulse { now: Seconds(second + 1), busy, capacity: 1e5, ..Pulse::default() };
-        choice.pulse(pulse, &spec("clock"));
+        choice.pulse(pulse, Some(policy("clock")));
         looked_at
     }
 
@@ -347,7 +354,7 @@ mod tests {
         let mut choice = serving("lru", 100);
         // SIEVE keeps what was read, LRU what was stored last.
         ask(&mut choice, (0..50).chain(0..50).chain(50..300).chain(220..230));
-        let [lru, sieve] = ["lru", "sieve"].map(|policy| held(&choice, policy, 0..300));
+        let [lru, sieve] = ["lru", "sieve"].map(|name| held(&choice, name, 0..300));
         assert!(lru != sieve && lru[0] > 100 && sieve[0] < 50, "{lru:?}, {sieve:?}");
         serve(&mut choice, "sieve");
         let after = held(&choice, "sieve", 0..300);
@@ -410,18 +417,18 @@ mod tests {
             [([50, 50, 50], None), ([50, 50, 49], Some("sieve")), ([50, 49, 40], Some("lru"))]
         {
             choice.misses[..3].copy_from_slice(&misses);
-            assert_eq!(choice.better().map(|better| better.policy), expected.map(spec), "{misses:?}");
+            assert_eq!(choice.better().map(|better| better.policy), expected.map(policy), "{misses:?}");
         }
     }
 
     /// What takes over after these pulses, each of which tells whether memory is full, and of a policy, of a cache with items of so many bytes.
     fn taking_over(weight: u32, pulses: &[(bool, &str)]) -> Option<Better> {
         let mut choice = Choice::new(1 << 20);
-        for (second, (is_full, policy)) in (1..).zip(pulses) {
+        for (second, (is_full, name)) in (1..).zip(pulses) {
             let busy = Duration::from_secs(u64::from(second));
             let (now, is_full) = (Seconds(second), *is_full);
             let pulse = Pulse { now, is_full, busy, capacity: 1e6, ..Pulse::default() };
-            choice.pulse(pulse, &spec(policy));
+            choice.pulse(pulse, Some(policy(name)));
             let what = What::Stored { weight, expires: u32::MAX };
             choice.see(Observed { key: b"", hash: u64::from(second), what }, Seconds(second));
         }
@@ -431,10 +438,10 @@ mod tests {
     #[test]
     fn when_memory_is_full_for_the_first_time_another_policy_takes_over_if_items_are_long() {
         let first = "clock:bits=2";
-        let when_full = Better { policy: spec("s3-fifo:small_pct=10"), why: WhyBetter::MemoryIsFull };
+        let when_full = Better { policy: policy("s3-fifo:small_pct=10"), why: WhyBetter::MemoryIsFull };
         let filled = [(false, first), (false, first), (true, first)];
         let and = |more: &[(bool, &'static str)]| [&filled[..], more].concat();
-        assert_eq!(taking_over(1000, &filled), Some(when_full.clone()));
+        assert_eq!(taking_over(1000, &filled), Some(when_full));
         assert_eq!(taking_over(1000, &and(&[(true, first)])), Some(when_full), "no room yet");
         assert_eq!(taking_over(1000, &and(&[(true, first); 60])), None, "nobody wants it");
         assert_eq!(taking_over(100, &filled), None, "its notes would take a fifth of the memory");

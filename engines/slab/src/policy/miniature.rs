@@ -131,7 +131,7 @@ impl<O: Order> InOrder<O> {
     }
 
     /// Puts `id` into a chunk, which is not in the order yet. `None` if it is larger than the limit.
-    #[inline]
+    #[inline(always)]
     fn place(&mut self, id: u32, newcomer: Newcomer, seconds: u32) -> Option<(Chunk, Moment)> {
         if u64::from(newcomer.weight) > self.limit {
             return None;

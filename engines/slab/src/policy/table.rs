@@ -11,8 +11,11 @@ use super::seg_lru::SegLruOptions;
 use super::sieve::SieveOptions;
 use super::two_q::TwoQOptions;
 use super::{Arrival, Chunk, Chunks, Moment, Order, PolicyOptions, Reads};
-use guira_contract::{OptionError, Spec};
+#[cfg(doc)]
+use guira_contract::Control;
+use guira_contract::{OptionError, PolicyError, Spec};
 use std::any::Any;
+use std::fmt;
 
 /// Makes everything that there is for each policy from its row: a variant by which it is known, and its options.
 macro_rules! policies {
@@ -162,6 +165,24 @@ policies! {
     Sieve(SieveOptions),
     S3Fifo(S3FifoOptions),
     TwoQ(TwoQOptions),
+}
+
+/// The typed part of [`Control`] for engines that can have any [`Policy`]. [`Spec`] is for operators' text.
+pub trait PolicyControl {
+    /// The policy, and the one that is taking over, if there is one.
+    fn policies(&self) -> (Policy, Option<Policy>);
+
+    /// As [`Control::change_policy`].
+    ///
+    /// # Errors
+    /// If another policy is taking over, or there is no memory for the notes of this one.
+    fn switch_to(&self, policy: Policy) -> Result<(), PolicyError>;
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.spec().fmt(formatter)
+    }
 }
 
 impl Default for Policy {

@@ -6,7 +6,9 @@ use guira_contract::{
 };
 use guira_memory::slab::PAGE_BYTES;
 use guira_roster::AUTO;
-use guira_slab::{CuckooEngine, EngineOptions, HugePages, OpenError, Policy, SlabOptions, SlabSession};
+use guira_slab::{
+    CuckooEngine, EngineOptions, HugePages, OpenError, Policy, PolicyControl, SlabOptions, SlabSession,
+};
 use guira_workload::rng::mix64;
 use std::time::Duration;
 
@@ -175,8 +177,8 @@ impl Slab {
             capacity: stats.item_capacity(),
             stored: self.engine.stored_bytes(),
         };
-        let (policy, next) = self.engine.policy();
-        advisor.pulse(pulse, &policy, &self.uses);
+        let (policy, next) = self.engine.policies();
+        advisor.pulse(pulse, Some(policy), &self.uses);
         if self.options.division == Division::Hits {
             self.engine.weigh_sizes(&advisor.size_weights());
         }
@@ -185,7 +187,7 @@ impl Slab {
             && let Some(better) = advisor.better()
         {
             // If there is no room for what it notes yet, it is tried again.
-            _ = self.engine.change_policy(&better.policy);
+            _ = self.engine.switch_to(better.policy);
         }
     }
 

@@ -115,12 +115,10 @@ impl<'a> Auto<'a> {
             capacity: self.limit as f64 * f64::from(self.unit),
             stored: 0,
         };
-        self.advisor.pulse(pulse, &self.policy.spec(), &[]);
-        let Some(Ok(policy)) = self.advisor.better().map(|better| Evicting::read(&better.policy)) else {
-            return;
-        };
-        self.change_to(policy, now);
-        self.advisor.pulse(pulse, &self.policy.spec(), &[]);
+        self.advisor.pulse(pulse, Some(self.policy), &[]);
+        let Some(better) = self.advisor.better() else { return };
+        self.change_to(better.policy, now);
+        self.advisor.pulse(pulse, Some(self.policy), &[]);
     }
 
     fn change_to(&mut self, policy: Evicting, now: u32) {
