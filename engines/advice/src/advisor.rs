@@ -18,7 +18,7 @@ const DIVISION_PART: usize = 8;
 pub struct Advisor {
     /// Relaxed: a request more or less.
     threshold: AtomicU64,
-    /// Requests that were not looked at since another thread was just at it. Relaxed: a count.
+    /// Requests that were skipped, since another thread held the models. Relaxed: a count.
     dropped: AtomicU64,
     /// LOCK: learnt. Leaf; no worker waits for it.
     learnt: Mutex<Learnt>,
@@ -26,14 +26,14 @@ pub struct Advisor {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subjects {
-    /// What other sizes would be worth, and which policy would miss least at the present one.
+    /// The misses of other sizes, and of other policies at the present size.
     SizesAndPolicies,
-    /// Sizes alone: there is no policy to be chosen.
+    /// Sizes alone: the engine has one policy.
     Sizes,
 }
 
 impl Subjects {
-    /// With less memory than this, in bytes, there is nothing to be learnt.
+    /// The least memory with which an advisor can learn, in bytes.
     pub const fn least_budget(self) -> usize {
         match self {
             Subjects::SizesAndPolicies => choice::LEAST_BUDGET,
@@ -42,7 +42,7 @@ impl Subjects {
     }
 }
 
-/// The models, which take no memory before there is a request to learn from.
+/// The models, which take no memory before the first sampled request.
 #[derive(Debug)]
 struct Learnt {
     budget: usize,
@@ -70,11 +70,11 @@ impl Learnt {
 
 #[derive(Debug)]
 struct Models {
-    /// `None` if there is no policy to be chosen.
+    /// `None` if the engine has one policy.
     choice: Option<Choice>,
-    /// `None` if memory is not divided among sizes of items, or there is not enough of it.
+    /// `None` if the engine does not divide memory among sizes of items, or the budget is too small.
     division: Option<Division>,
-    /// `None` if there is not enough memory for other sizes.
+    /// `None` if the budget is too small.
     sizes: Option<Model>,
 }
 
@@ -101,7 +101,7 @@ impl Models {
     }
 
     fn see(&mut self, observed: Observed<'_>, now: Seconds) {
-        // Each has its own sample, and counts what that costs.
+        // Each has its own sample, and counts its cost.
         if let Some(choice) = self.choice.as_mut().filter(|choice| observed.hash < choice.threshold()) {
             choice.see(observed, now);
         }
@@ -133,12 +133,12 @@ impl Advisor {
     /// A server gives an advisor one part in this many of its memory.
     pub const MEMORY_PART: usize = 64;
 
-    /// An advisor that takes at most `budget` bytes of memory, or [`Subjects::least_budget`] if that is less, and none before there is a
-    /// request. Families of keys are what comes before `delimiter`. Memory is divided among chunks of
-    /// these sizes, in ascending order, if it is.
+    /// An advisor that takes at most `budget` bytes of memory, or [`Subjects::least_budget`] if that is more, and none before the first
+    /// request. A key's family ends at `delimiter`. `chunks` are the sizes that memory is divided among, in ascending order; empty if it
+    /// is not.
     pub fn new(budget: usize, delimiter: u8, (subjects, chunks): (Subjects, &[usize])) -> Self {
         Advisor {
-            // All keys, until the models say which.
+            // All keys, until there are models.
             threshold: AtomicU64::new(u64::MAX),
             dropped: AtomicU64::new(0),
             learnt: Mutex::new(Learnt {
@@ -152,13 +152,13 @@ impl Advisor {
         }
     }
 
-    /// Requests for keys whose hash is below are to be reported.
+    /// Callers report requests for keys with a hash below this.
     #[inline]
     pub fn threshold(&self) -> u64 {
         self.threshold.load(Ordering::Relaxed)
     }
 
-    /// A request was made. It is not looked at if another thread holds the models: no thread waits.
+    /// Learns from a request, or skips it if another thread holds the models: no thread waits.
     pub fn see(&self, observed: Observed<'_>, now: Seconds) {
         let Some(mut learnt) = self.learnt.try_lock() else {
             self.dropped.fetch_add(1, Ordering::Relaxed);
@@ -179,7 +179,7 @@ impl Advisor {
         self.learnt.lock()
     }
 
-    /// Some time has passed, `policy` evicts (`None`: one that no miniature can have), and items of each size have been used as `uses` says.
+    /// Reports the state of the server, its policy (`None` if miniatures cannot have it) and the items of each size.
     pub fn pulse(&self, pulse: Pulse, policy: Option<Policy>, uses: &[ChunkUse]) {
         let mut learnt = self.learnt();
         let Some(models) = &mut learnt.models else {
@@ -190,7 +190,7 @@ impl Advisor {
         self.sample_below(models.threshold());
     }
 
-    /// Everything that was stored is gone.
+    /// Removes all items.
     pub fn flush(&self) {
         if let Some(Models { choice, division, sizes }) = &mut self.learnt().models {
             choice.iter_mut().for_each(Choice::flush);
@@ -199,38 +199,38 @@ impl Advisor {
         }
     }
 
-    /// Counts from zero.
+    /// Sets the counters to zero.
     pub fn reset(&self) {
-        // What policies miss is of late anyway, and the division shows no counts.
+        // The choice only keeps recent counts, and the division shows none.
         if let Some(Models { sizes, .. }) = &mut self.learnt().models {
             sizes.iter_mut().for_each(Model::reset);
         }
         self.dropped.store(0, Ordering::Relaxed);
     }
 
-    /// What other sizes would be worth; `None` if there was not enough memory to learn it.
+    /// The misses of other sizes; `None` if the budget is too small.
     pub fn advice(&self) -> Option<Advice> {
         self.learnt().models().sizes.as_ref().map(Model::advice)
     }
 
-    /// What the policies miss at the present size; `None` if none is to be chosen.
+    /// The misses of the policies at the present size; `None` if the engine has one policy.
     pub fn policies(&self) -> Option<Policies> {
         self.learnt().models().choice.as_ref().map(Choice::policies)
     }
 
-    /// A policy that misses clearly less than the one that evicts, if there is one.
+    /// A policy that misses clearly less than the present one, if there is one.
     pub fn better(&self) -> Option<Better> {
         self.learnt().models.as_ref()?.choice.as_ref()?.better()
     }
 
-    /// How much the age of an item counts by its size; empty if memory is not divided among sizes.
+    /// The weight of ages by the size of items; empty if memory is not divided among sizes.
     pub fn size_weights(&self) -> Vec<SizeWeight> {
         let learnt = self.learnt();
         let division = learnt.models.as_ref().and_then(|models| models.division.as_ref());
         division.map_or_else(Vec::new, Division::weights)
     }
 
-    /// Requests that were not looked at since another thread was just at it.
+    /// Requests that were skipped, since another thread held the models.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }

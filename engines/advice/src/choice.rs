@@ -1,6 +1,6 @@
 //! Which policy would miss least, from a sample of keys in miniatures of the present size.
 //!
-//! It samples more keys than the model of other sizes does: policies are told apart by few reads.
+//! It samples more keys than the model of other sizes does: policies differ in few reads.
 
 use crate::chooser::Chooser;
 use crate::keys::Id;
@@ -15,8 +15,8 @@ use guira_slab::policy::sieve::SieveOptions;
 use guira_slab::policy::two_q::TwoQOptions;
 use guira_sync::clock::Seconds;
 
-/// Policies that are worth a change. Each is the best by far of some traces, and no other of the engine's is better than these by more than a
-/// hundredth in any of them; so few also leave room for more keys (docs/develop/decisions/0053-auto.md).
+/// Policies that the server may choose. Each is the best by far on some traces, and no other policy of the engine is better than these by more
+/// than a hundredth on any of them; fewer policies leave memory for more keys (docs/develop/decisions/0053-auto.md).
 pub const CANDIDATES: [Policy; 8] = [
     Policy::Clock(ReadBits::Two),
     Policy::Lru(LruOptions),
@@ -27,23 +27,23 @@ pub const CANDIDATES: [Policy; 8] = [
     Policy::TwoQ(TwoQOptions { in_percent: 25 }),
     Policy::Klru(KlruOptions { samples: 20, priority: Priority::Hyperbolic }),
 ];
-/// What a sampled key takes of memory if all the miniatures hold it, with one of a policy that is no candidate, ghosts, and expiry.
+/// Bytes of a sampled key in all miniatures, with one for a policy that is no candidate, ghosts, and expiry.
 const KEY_BYTES: usize = 420;
 /// The memory for the fewest keys, in bytes.
 pub(crate) const LEAST_BUDGET: usize = *KEYS_RANGE.start() * KEY_BYTES;
 /// Sampled requests in a second of processor time: each costs about a microsecond.
 const PER_CPU_SECOND: f64 = 5_000.0;
-/// So many seconds after more keys were sampled it may be more again: what the miniatures hold of these has to be what they would hold.
+/// Seconds from one increase of the sample to the next: until then the miniatures fill with the new keys.
 const RAISE_AFTER: u32 = 15;
-/// What policies miss is told of so many reads for each key that fits into the cache.
+/// Recent misses are those of this many reads for each key that fits into the cache.
 const READS_OF_LATE: u64 = 16;
 const OBJECTS_LEAST: u64 = 64;
-/// The candidate that takes over when memory is full for the first time. Of the fixed policies it misses least on average, but until then `clock` has
-/// room for more items, and nothing to evict …
+/// The candidate that takes over when memory is full for the first time. Of the fixed policies it misses least on average; `clock` has no notes,
+/// and so more items until then …
 const WHEN_FULL: usize = 3;
 /// … if its notes are at most one part in this many of an item.
 const NOTES_PART: f64 = 32.0;
-/// It takes over within so many seconds, or not at all.
+/// It takes over within this many seconds, or not at all.
 const ENDS_WITHIN: u32 = 60;
 const SCALE: [f64; 1] = [1.0];
 
@@ -51,9 +51,9 @@ const SCALE: [f64; 1] = [1.0];
 pub(crate) struct Choice {
     sample: Sampled,
     chooser: Chooser,
-    /// Whether the policies' miniatures had the key that was read.
+    /// Whether each policy's miniature had the key that was read.
     had: Vec<bool>,
-    /// Sampled reads of late, and how many of them each policy's miniature has missed.
+    /// Recent sampled reads, and the misses of each policy's miniature.
     reads: u64,
     misses: Vec<u64>,
     raised: Option<Pulse>,
@@ -68,25 +68,25 @@ enum Filling {
     Begun,
     /// Memory is full since then, and [`WHEN_FULL`] should take over.
     Ends(Seconds),
-    /// It is, or was at the start, or the policy was changed.
+    /// Memory was full at the start, or [`WHEN_FULL`] or another policy has taken over.
     Over,
 }
 
-/// What the policies miss at the present size, of late.
+/// Recent misses of the policies at the present size.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policies {
     /// The share of keys that is sampled.
     pub rate: f64,
-    /// Sampled keys that fit into the cache. With less than some hundred, trust little.
+    /// Sampled keys that fit into the cache. With fewer than some hundred the figures are unreliable.
     pub objects: u64,
     pub reads: u64,
     /// Each policy, and its misses of these reads.
     pub misses: Vec<(Policy, u64)>,
-    /// Bytes of memory that this takes.
+    /// Bytes of memory of the miniatures.
     pub bytes: u64,
 }
 
-/// A policy that should evict in place of the present one.
+/// A policy that should replace the present one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Better {
     pub policy: Policy,
@@ -95,13 +95,13 @@ pub struct Better {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhyBetter {
-    /// Memory is full for the first time, and it is the best of most requests.
+    /// Memory is full for the first time, and this policy is the best for most requests.
     MemoryIsFull,
     MissesLess {
         reads: u64,
-        /// How many of them it would have missed.
+        /// Reads that it would have missed.
         misses: u64,
-        /// How many the present policy has missed.
+        /// Reads that the present policy has missed.
         present_misses: u64,
     },
 }
@@ -112,7 +112,7 @@ impl Choice {
         let keys = (budget / KEY_BYTES).clamp(*KEYS_RANGE.start(), *KEYS_RANGE.end());
         let extent = Extent { first_rate: 1.0, keys, per_cpu_second: PER_CPU_SECOND };
         let sample = Sampled::new(CANDIDATES.into_iter(), &SCALE, extent);
-        // And one more, if none of these is served.
+        // One more, if the present policy is no candidate.
         let policies = CANDIDATES.len() + 1;
         Choice {
             sample,
@@ -136,7 +136,7 @@ impl Choice {
             return;
         }
         match what {
-            // If no miniature knows it, each would, if it had been there from the beginning.
+            // A hit that no miniature knows is no miss: they have not run from the start.
             What::Hit { weight, expires } => {
                 self.read(hash);
                 self.sample.hit(hash, weight, expires);
@@ -164,7 +164,7 @@ impl Choice {
         Some(id)
     }
 
-    /// Counts a read, and half of those before if they are many: what was read long ago says little.
+    /// Counts a read, and halves the counts now and then, so that they are recent.
     fn fade(&mut self) {
         if self.reads >= READS_OF_LATE * (self.objects() as u64).max(OBJECTS_LEAST) {
             self.reads /= 2;
@@ -178,7 +178,7 @@ impl Choice {
         self.sample.sets()[self.sample.served()].caches.iter().map(|cache| cache.len()).sum()
     }
 
-    /// Some time has passed, and `policy` is served.
+    /// Reports the state of the server, and its policy.
     pub(crate) fn pulse(&mut self, pulse: Pulse, policy: Option<Policy>) {
         if let Some(policy) = policy
             && self.sample.sets()[self.sample.served()].policy != policy
@@ -217,7 +217,7 @@ impl Choice {
 
     pub(crate) fn better(&self) -> Option<Better> {
         let present_misses = self.misses[self.sample.served()];
-        // Where requests of two kinds take turns, a policy may be ahead for a while and miss more all in all.
+        // If requests of two kinds take turns, a policy may be ahead for a while and miss more in total.
         let misses_less = |number: usize| self.misses[number] < present_misses;
         let Some(number) = self.chooser.choice(misses_less) else { return self.when_full() };
         let why = WhyBetter::MissesLess { reads: self.reads, misses: self.misses[number], present_misses };
@@ -238,14 +238,14 @@ impl Choice {
                 Some(true) => Filling::Ends(pulse.now),
                 Some(false) => Filling::Over,
             },
-            // There may be no room for its notes at once. Whoever leaves the policy to the server later has a cache that the miniatures know.
+            // There may be no memory for its notes at once. Later the miniatures have results.
             Filling::Ends(since) if pulse.now.0.saturating_sub(since.0) >= ENDS_WITHIN => Filling::Over,
             filling => filling,
         }
     }
 
-    /// Whether [`WHEN_FULL`] notes little beside items, and the present policy nothing: two lists need room beside each other while one takes over, and
-    /// what was stored last may lie in the pages that are given away for it. `None` if no item is known.
+    /// Whether [`WHEN_FULL`] notes little beside items, and the present policy nothing: two lists take pages at the same time while one takes over,
+    /// and the most recent items may be in those pages. `None` if no item is known.
     fn has_room_for_notes(&self) -> Option<bool> {
         let notes_of = |number: usize| f64::from(self.sample.sets()[number].policy.item_bytes());
         let mean = self.sample.keys().mean_weight()?;

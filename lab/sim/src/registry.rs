@@ -43,7 +43,7 @@ impl Setup<'_> {
         usize::try_from(self.limit / mean_weight).unwrap_or(usize::MAX).min(self.keys())
     }
 
-    /// Drives the stream through `policy`: here the wheel is made anew for each policy, with nothing dynamic in it.
+    /// Drives the stream through `policy`. Each policy of the laboratory has a loop of its own; those of the engine share one.
     fn run(&self, mut policy: impl crate::policy::Policy) -> Counters {
         run::run(&mut policy, self.stream, self.rules, self.progress)
     }

@@ -1,4 +1,4 @@
-//! `stats mrc`: what more memory, less of it, or another policy would be worth.
+//! `stats mrc`: the hit ratios of more memory, less memory, and other policies.
 
 use super::{Admin, Lines};
 use crate::background::push_encoded;
@@ -55,7 +55,7 @@ fn name_of(prefix: &[u8]) -> String {
     String::from_utf8_lossy(&name).into_owned()
 }
 
-/// What the policies that can be changed to miss.
+/// The misses of the policies that the server may choose.
 fn show_policies(out: &mut Lines<'_>, policies: &Policies) {
     out.stat("policies_rate", format!("{:.8}", policies.rate));
     out.stat("policies_objects", policies.objects);

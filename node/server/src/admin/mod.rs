@@ -271,7 +271,7 @@ impl Admin {
         take(&handed_over).map_or(Ok(()), |detached| Err((detached, "SERVER_ERROR out of memory")))
     }
 
-    /// Begins to learn from requests, on this thread, until the server stops.
+    /// Learns from requests, on this thread, until the server stops.
     pub(crate) fn learn(&self) {
         self.auto.run(|now| self.pulse(now));
     }
