@@ -11,8 +11,6 @@ use super::seg_lru::SegLruOptions;
 use super::sieve::SieveOptions;
 use super::two_q::TwoQOptions;
 use super::{Arrival, Chunk, Chunks, Moment, Order, PolicyOptions, Reads};
-#[cfg(doc)]
-use guira_contract::Control;
 use guira_contract::{OptionError, PolicyError, Spec};
 use std::any::Any;
 use std::fmt;
@@ -167,12 +165,12 @@ policies! {
     TwoQ(TwoQOptions),
 }
 
-/// The typed part of [`Control`] for engines that can have any [`Policy`]. [`Spec`] is for operators' text.
+/// The typed part of [`guira_contract::Control`] for engines that can have any [`Policy`]. [`Spec`] is for operators' text.
 pub trait PolicyControl {
     /// The policy, and the one that is taking over, if there is one.
     fn policies(&self) -> (Policy, Option<Policy>);
 
-    /// As [`Control::change_policy`].
+    /// As [`guira_contract::Control::change_policy`].
     ///
     /// # Errors
     /// If another policy is taking over, or there is no memory for the notes of this one.
