@@ -10,7 +10,6 @@ use guira_slab::policy::fifo::Fifo;
 use guira_slab::policy::klru::{Klru, KlruOptions};
 use guira_slab::policy::lazy_lru::LazyLru;
 use guira_slab::policy::lru::Lru;
-use guira_slab::policy::miniature::InOrder;
 use guira_slab::policy::seg_lru::SegLru;
 use guira_workload::Rng;
 
@@ -55,7 +54,7 @@ impl Replacement {
     /// Lets `drive` work with a cache of `room` objects for the requests of `stream`.
     pub(crate) fn with<D: Drive>(self, stream: &Stream, room: u64, seed: u64, drive: D) -> D::Output {
         fn engine<O: Order, D: Drive>(order: O, stream: &Stream, room: u64, drive: D) -> D::Output {
-            drive.run(&mut Engine::new(InOrder::new(order), room, stream, PACE))
+            drive.run(&mut Engine::new(order, room, stream, PACE))
         }
         match self {
             Self::Klru(samples) => engine(

@@ -1,7 +1,7 @@
 //! The advice, and the sizes and the window that it is about.
 
 use crate::pool::PoolAdvice;
-use guira_contract::Spec;
+use guira_slab::Policy;
 
 /// The simulated sizes, as multiples of the present memory.
 pub const SCALES: [f64; 4] = [0.5, 1.0, 2.0, 4.0];
@@ -44,7 +44,7 @@ pub struct Advice {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct OfPolicy {
-    pub policy: Spec,
+    pub policy: Policy,
     /// Whether it is the one that the server has.
     pub is_served: bool,
     /// The hit ratio at each of [`SCALES`] times the memory.

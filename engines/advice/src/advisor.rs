@@ -5,7 +5,8 @@ use crate::choice::{self, Better, Choice, Policies};
 use crate::division::{ChunkUse, Division};
 use crate::model::{self, Model};
 use crate::observed::{Observed, Pulse};
-use guira_contract::{SizeWeight, Spec};
+use guira_contract::SizeWeight;
+use guira_slab::Policy;
 use guira_sync::atomic::{AtomicU64, Ordering};
 use guira_sync::clock::Seconds;
 use guira_sync::lock::{Mutex, MutexGuard};
@@ -17,7 +18,7 @@ const DIVISION_PART: usize = 8;
 pub struct Advisor {
     /// Relaxed: a request more or less.
     threshold: AtomicU64,
-    /// Requests that were not looked at since another thread was just at it. Relaxed: a count.
+    /// Requests that were skipped, since another thread held the models. Relaxed: a count.
     dropped: AtomicU64,
     /// LOCK: learnt. Leaf; no worker waits for it.
     learnt: Mutex<Learnt>,
@@ -25,14 +26,14 @@ pub struct Advisor {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subjects {
-    /// What other sizes would be worth, and which policy would miss least at the present one.
+    /// The misses of other sizes, and of other policies at the present size.
     SizesAndPolicies,
-    /// Sizes alone: there is no policy to be chosen.
+    /// Sizes alone: the engine has one policy.
     Sizes,
 }
 
 impl Subjects {
-    /// With less memory than this, in bytes, there is nothing to be learnt.
+    /// The least memory with which an advisor can learn, in bytes.
     pub const fn least_budget(self) -> usize {
         match self {
             Subjects::SizesAndPolicies => choice::LEAST_BUDGET,
@@ -41,7 +42,7 @@ impl Subjects {
     }
 }
 
-/// The models, which take no memory before there is a request to learn from.
+/// The models, which take no memory before the first sampled request.
 #[derive(Debug)]
 struct Learnt {
     budget: usize,
@@ -50,7 +51,7 @@ struct Learnt {
     /// The sizes of chunks that memory is divided among, in ascending order.
     chunks: Vec<usize>,
     /// The last pulse before there were models.
-    last: Option<(Pulse, Spec)>,
+    last: Option<(Pulse, Option<Policy>)>,
     models: Option<Models>,
 }
 
@@ -60,7 +61,7 @@ impl Learnt {
         models.get_or_insert_with(|| {
             let mut models = Models::new(*budget, *delimiter, (*subjects, chunks));
             if let Some((pulse, policy)) = last.take() {
-                models.pulse(pulse, &policy, &[]);
+                models.pulse(pulse, policy, &[]);
             }
             models
         })
@@ -69,11 +70,11 @@ impl Learnt {
 
 #[derive(Debug)]
 struct Models {
-    /// `None` if there is no policy to be chosen.
+    /// `None` if the engine has one policy.
     choice: Option<Choice>,
-    /// `None` if memory is not divided among sizes of items, or there is not enough of it.
+    /// `None` if the engine does not divide memory among sizes of items, or the budget is too small.
     division: Option<Division>,
-    /// `None` if there is not enough memory for other sizes.
+    /// `None` if the budget is too small.
     sizes: Option<Model>,
 }
 
@@ -100,7 +101,7 @@ impl Models {
     }
 
     fn see(&mut self, observed: Observed<'_>, now: Seconds) {
-        // Each has its own sample, and counts what that costs.
+        // Each has its own sample, and counts its cost.
         if let Some(choice) = self.choice.as_mut().filter(|choice| observed.hash < choice.threshold()) {
             choice.see(observed, now);
         }
@@ -113,7 +114,7 @@ impl Models {
         }
     }
 
-    fn pulse(&mut self, pulse: Pulse, policy: &Spec, uses: &[ChunkUse]) {
+    fn pulse(&mut self, pulse: Pulse, policy: Option<Policy>, uses: &[ChunkUse]) {
         if let Some(choice) = &mut self.choice {
             choice.pulse(pulse, policy);
         }
@@ -122,7 +123,7 @@ impl Models {
             division.pulse(pulse);
         }
         if let Some(sizes) = &mut self.sizes {
-            sizes.serve(policy);
+            policy.into_iter().for_each(|policy| sizes.serve(policy));
             sizes.pulse(pulse);
         }
     }
@@ -132,12 +133,12 @@ impl Advisor {
     /// A server gives an advisor one part in this many of its memory.
     pub const MEMORY_PART: usize = 64;
 
-    /// An advisor that takes at most `budget` bytes of memory, or [`Subjects::least_budget`] if that is less, and none before there is a
-    /// request. Families of keys are what comes before `delimiter`. Memory is divided among chunks of
-    /// these sizes, in ascending order, if it is.
+    /// An advisor that takes at most `budget` bytes of memory, or [`Subjects::least_budget`] if that is more, and none before the first
+    /// request. A key's family ends at `delimiter`. `chunks` are the sizes that memory is divided among, in ascending order; empty if it
+    /// is not.
     pub fn new(budget: usize, delimiter: u8, (subjects, chunks): (Subjects, &[usize])) -> Self {
         Advisor {
-            // All keys, until the models say which.
+            // All keys, until there are models.
             threshold: AtomicU64::new(u64::MAX),
             dropped: AtomicU64::new(0),
             learnt: Mutex::new(Learnt {
@@ -151,13 +152,13 @@ impl Advisor {
         }
     }
 
-    /// Requests for keys whose hash is below are to be reported.
+    /// Callers report requests for keys with a hash below this.
     #[inline]
     pub fn threshold(&self) -> u64 {
         self.threshold.load(Ordering::Relaxed)
     }
 
-    /// A request was made. It is not looked at if another thread holds the models: no thread waits.
+    /// Learns from a request, or skips it if another thread holds the models: no thread waits.
     pub fn see(&self, observed: Observed<'_>, now: Seconds) {
         let Some(mut learnt) = self.learnt.try_lock() else {
             self.dropped.fetch_add(1, Ordering::Relaxed);
@@ -178,18 +179,18 @@ impl Advisor {
         self.learnt.lock()
     }
 
-    /// Some time has passed, `policy` evicts, and items of each size have been used as `uses` says.
-    pub fn pulse(&self, pulse: Pulse, policy: &Spec, uses: &[ChunkUse]) {
+    /// Reports the state of the server, its policy (`None` if miniatures cannot have it) and the items of each size.
+    pub fn pulse(&self, pulse: Pulse, policy: Option<Policy>, uses: &[ChunkUse]) {
         let mut learnt = self.learnt();
         let Some(models) = &mut learnt.models else {
-            learnt.last = Some((pulse, policy.clone()));
+            learnt.last = Some((pulse, policy));
             return;
         };
         models.pulse(pulse, policy, uses);
         self.sample_below(models.threshold());
     }
 
-    /// Everything that was stored is gone.
+    /// Removes all items.
     pub fn flush(&self) {
         if let Some(Models { choice, division, sizes }) = &mut self.learnt().models {
             choice.iter_mut().for_each(Choice::flush);
@@ -198,38 +199,38 @@ impl Advisor {
         }
     }
 
-    /// Counts from zero.
+    /// Sets the counters to zero.
     pub fn reset(&self) {
-        // What policies miss is of late anyway, and the division shows no counts.
+        // The choice only keeps recent counts, and the division shows none.
         if let Some(Models { sizes, .. }) = &mut self.learnt().models {
             sizes.iter_mut().for_each(Model::reset);
         }
         self.dropped.store(0, Ordering::Relaxed);
     }
 
-    /// What other sizes would be worth; `None` if there was not enough memory to learn it.
+    /// The misses of other sizes; `None` if the budget is too small.
     pub fn advice(&self) -> Option<Advice> {
         self.learnt().models().sizes.as_ref().map(Model::advice)
     }
 
-    /// What the policies miss at the present size; `None` if none is to be chosen.
+    /// The misses of the policies at the present size; `None` if the engine has one policy.
     pub fn policies(&self) -> Option<Policies> {
         self.learnt().models().choice.as_ref().map(Choice::policies)
     }
 
-    /// A policy that misses clearly less than the one that evicts, if there is one.
+    /// A policy that misses clearly less than the present one, if there is one.
     pub fn better(&self) -> Option<Better> {
         self.learnt().models.as_ref()?.choice.as_ref()?.better()
     }
 
-    /// How much the age of an item counts by its size; empty if memory is not divided among sizes.
+    /// The weight of ages by the size of items; empty if memory is not divided among sizes.
     pub fn size_weights(&self) -> Vec<SizeWeight> {
         let learnt = self.learnt();
         let division = learnt.models.as_ref().and_then(|models| models.division.as_ref());
         division.map_or_else(Vec::new, Division::weights)
     }
 
-    /// Requests that were not looked at since another thread was just at it.
+    /// Requests that were skipped, since another thread held the models.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
@@ -239,6 +240,8 @@ impl Advisor {
 mod tests {
     use super::*;
     use crate::observed::What;
+    use guira_slab::policy::seg_lru::SegLruOptions;
+    use guira_slab::policy::sieve::SieveOptions;
     use std::time::Duration;
 
     const PULSE: Pulse = Pulse {
@@ -254,8 +257,7 @@ mod tests {
     #[test]
     fn models_take_no_memory_before_there_is_a_request_and_know_then_what_they_were_told() {
         let advisor = Advisor::new(1 << 20, b':', (Subjects::SizesAndPolicies, &[]));
-        let policy = Spec::parse("sieve").unwrap();
-        advisor.pulse(PULSE, &policy, &[]);
+        advisor.pulse(PULSE, Some(Policy::Sieve(SieveOptions)), &[]);
         advisor.flush();
         advisor.reset();
         assert!(advisor.better().is_none() && advisor.learnt().models.is_none());
@@ -266,7 +268,7 @@ mod tests {
         let advice = advisor.advice().unwrap();
         let served: Vec<_> = advice.policies.iter().filter(|one| one.is_served).collect();
         assert_eq!(served.len(), 1);
-        assert_eq!(served[0].policy.name, "sieve");
+        assert_eq!(served[0].policy.name(), "sieve");
     }
 
     #[test]
@@ -284,7 +286,7 @@ mod tests {
     fn each_model_pays_for_its_own_sample_and_keeps_to_the_budget() {
         const BUDGET: usize = 4 << 20;
         let advisor = Advisor::new(BUDGET, b':', (Subjects::SizesAndPolicies, &[]));
-        let policy = Spec::parse("seg-lru").unwrap();
+        let policy = Some(Policy::SegLru(SegLruOptions::default()));
         let mut state = 1u64;
         for second in 1..120 {
             let pulse = Pulse {
@@ -294,7 +296,7 @@ mod tests {
                 capacity: 1e7,
                 ..Pulse::default()
             };
-            advisor.pulse(pulse, &policy, &[]);
+            advisor.pulse(pulse, policy, &[]);
             for _ in 0..20_000 {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 // Of 4,000 keys, whose hashes are spread.

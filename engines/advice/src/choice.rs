@@ -1,44 +1,49 @@
 //! Which policy would miss least, from a sample of keys in miniatures of the present size.
 //!
-//! It samples more keys than the model of other sizes does: policies are told apart by few reads.
+//! It samples more keys than the model of other sizes does: policies differ in few reads.
 
 use crate::chooser::Chooser;
 use crate::keys::Id;
 use crate::observed::{Observed, Pulse, What};
 use crate::sampled::{Extent, KEYS_RANGE, Sampled};
-use guira_contract::Spec;
 use guira_slab::Policy;
+use guira_slab::policy::clock::ReadBits;
+use guira_slab::policy::klru::{KlruOptions, Priority};
+use guira_slab::policy::lru::LruOptions;
+use guira_slab::policy::s3_fifo::S3FifoOptions;
+use guira_slab::policy::sieve::SieveOptions;
+use guira_slab::policy::two_q::TwoQOptions;
 use guira_sync::clock::Seconds;
 
-/// Policies that are worth a change. Each is the best by far of some traces, and no other of the engine's is better than these by more than a
-/// hundredth in any of them; so few also leave room for more keys (docs/develop/decisions/0053-auto.md).
-pub const CANDIDATES: [&str; 8] = [
-    "clock",
-    "lru",
-    "sieve",
-    "s3-fifo",
-    "s3-fifo:small_pct=2",
-    "s3-fifo:small_pct=25",
-    "2q",
-    "klru:samples=20,priority=hyperbolic",
+/// Policies that the server may choose. Each is the best by far on some traces, and no other policy of the engine is better than these by more
+/// than a hundredth on any of them; fewer policies leave memory for more keys (docs/develop/decisions/0053-auto.md).
+pub const CANDIDATES: [Policy; 8] = [
+    Policy::Clock(ReadBits::Two),
+    Policy::Lru(LruOptions),
+    Policy::Sieve(SieveOptions),
+    Policy::S3Fifo(S3FifoOptions { small_percent: 10 }),
+    Policy::S3Fifo(S3FifoOptions { small_percent: 2 }),
+    Policy::S3Fifo(S3FifoOptions { small_percent: 25 }),
+    Policy::TwoQ(TwoQOptions { in_percent: 25 }),
+    Policy::Klru(KlruOptions { samples: 20, priority: Priority::Hyperbolic }),
 ];
-/// What a sampled key takes of memory if all the miniatures hold it, with one of a policy that is no candidate, ghosts, and expiry.
+/// Bytes of a sampled key in all miniatures, with one for a policy that is no candidate, ghosts, and expiry.
 const KEY_BYTES: usize = 420;
 /// The memory for the fewest keys, in bytes.
 pub(crate) const LEAST_BUDGET: usize = *KEYS_RANGE.start() * KEY_BYTES;
 /// Sampled requests in a second of processor time: each costs about a microsecond.
 const PER_CPU_SECOND: f64 = 5_000.0;
-/// So many seconds after more keys were sampled it may be more again: what the miniatures hold of these has to be what they would hold.
+/// Seconds from one increase of the sample to the next: until then the miniatures fill with the new keys.
 const RAISE_AFTER: u32 = 15;
-/// What policies miss is told of so many reads for each key that fits into the cache.
+/// Recent misses are those of this many reads for each key that fits into the cache.
 const READS_OF_LATE: u64 = 16;
 const OBJECTS_LEAST: u64 = 64;
-/// The candidate that takes over when memory is full for the first time. Of the fixed policies it misses least on average, but until then `clock` has
-/// room for more items, and nothing to evict …
+/// The candidate that takes over when memory is full for the first time. Of the fixed policies it misses least on average; `clock` has no notes,
+/// and so more items until then …
 const WHEN_FULL: usize = 3;
 /// … if its notes are at most one part in this many of an item.
 const NOTES_PART: f64 = 32.0;
-/// It takes over within so many seconds, or not at all.
+/// It takes over within this many seconds, or not at all.
 const ENDS_WITHIN: u32 = 60;
 const SCALE: [f64; 1] = [1.0];
 
@@ -46,9 +51,9 @@ const SCALE: [f64; 1] = [1.0];
 pub(crate) struct Choice {
     sample: Sampled,
     chooser: Chooser,
-    /// Whether the policies' miniatures had the key that was read.
+    /// Whether each policy's miniature had the key that was read.
     had: Vec<bool>,
-    /// Sampled reads of late, and how many of them each policy's miniature has missed.
+    /// Recent sampled reads, and the misses of each policy's miniature.
     reads: u64,
     misses: Vec<u64>,
     raised: Option<Pulse>,
@@ -63,41 +68,40 @@ enum Filling {
     Begun,
     /// Memory is full since then, and [`WHEN_FULL`] should take over.
     Ends(Seconds),
-    /// It is, or was at the start, or the policy was changed.
+    /// Memory was full at the start, or [`WHEN_FULL`] or another policy has taken over.
     Over,
 }
 
-/// What the policies miss at the present size, of late.
+/// Recent misses of the policies at the present size.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policies {
     /// The share of keys that is sampled.
     pub rate: f64,
-    /// Sampled keys that fit into the cache. With less than some hundred, trust little.
+    /// Sampled keys that fit into the cache. With fewer than some hundred the figures are unreliable.
     pub objects: u64,
     pub reads: u64,
-    /// Each policy with its options, and its misses of these reads.
-    pub misses: Vec<(Spec, u64)>,
-    /// Bytes of memory that this takes.
+    /// Each policy, and its misses of these reads.
+    pub misses: Vec<(Policy, u64)>,
+    /// Bytes of memory of the miniatures.
     pub bytes: u64,
 }
 
-/// A policy that should evict in place of the present one.
-#[derive(Clone, Debug, PartialEq)]
+/// A policy that should replace the present one.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Better {
-    /// It, with its options.
-    pub policy: Spec,
+    pub policy: Policy,
     pub why: WhyBetter,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhyBetter {
-    /// Memory is full for the first time, and it is the best of most requests.
+    /// Memory is full for the first time, and this policy is the best for most requests.
     MemoryIsFull,
     MissesLess {
         reads: u64,
-        /// How many of them it would have missed.
+        /// Reads that it would have missed.
         misses: u64,
-        /// How many the present policy has missed.
+        /// Reads that the present policy has missed.
         present_misses: u64,
     },
 }
@@ -107,10 +111,8 @@ impl Choice {
     pub(crate) fn new(budget: usize) -> Self {
         let keys = (budget / KEY_BYTES).clamp(*KEYS_RANGE.start(), *KEYS_RANGE.end());
         let extent = Extent { first_rate: 1.0, keys, per_cpu_second: PER_CPU_SECOND };
-        let candidates =
-            CANDIDATES.into_iter().filter_map(|text| Policy::read(&Spec::parse(text).ok()?).ok());
-        let sample = Sampled::new(candidates, &SCALE, extent);
-        // And one more, if none of these is served.
+        let sample = Sampled::new(CANDIDATES.into_iter(), &SCALE, extent);
+        // One more, if the present policy is no candidate.
         let policies = CANDIDATES.len() + 1;
         Choice {
             sample,
@@ -134,7 +136,7 @@ impl Choice {
             return;
         }
         match what {
-            // If no miniature knows it, each would, if it had been there from the beginning.
+            // A hit that no miniature knows is no miss: they have not run from the start.
             What::Hit { weight, expires } => {
                 self.read(hash);
                 self.sample.hit(hash, weight, expires);
@@ -162,7 +164,7 @@ impl Choice {
         Some(id)
     }
 
-    /// Counts a read, and half of those before if they are many: what was read long ago says little.
+    /// Counts a read, and halves the counts now and then, so that they are recent.
     fn fade(&mut self) {
         if self.reads >= READS_OF_LATE * (self.objects() as u64).max(OBJECTS_LEAST) {
             self.reads /= 2;
@@ -176,9 +178,9 @@ impl Choice {
         self.sample.sets()[self.sample.served()].caches.iter().map(|cache| cache.len()).sum()
     }
 
-    /// Some time has passed, and `policy` is served.
-    pub(crate) fn pulse(&mut self, pulse: Pulse, policy: &Spec) {
-        if let Ok(policy) = Policy::read(policy)
+    /// Reports the state of the server, and its policy.
+    pub(crate) fn pulse(&mut self, pulse: Pulse, policy: Option<Policy>) {
+        if let Some(policy) = policy
             && self.sample.sets()[self.sample.served()].policy != policy
         {
             let number = self.sample.find(policy).unwrap_or(CANDIDATES.len());
@@ -203,27 +205,27 @@ impl Choice {
     }
 
     pub(crate) fn policies(&self) -> Policies {
-        let specs = self.sample.sets().iter().map(|set| set.policy.spec());
+        let policies = self.sample.sets().iter().map(|set| set.policy);
         Policies {
             rate: self.sample.rate(),
             objects: self.objects() as u64,
             reads: self.reads,
-            misses: specs.zip(self.misses.iter().copied()).collect(),
+            misses: policies.zip(self.misses.iter().copied()).collect(),
             bytes: self.sample.bytes() as u64,
         }
     }
 
     pub(crate) fn better(&self) -> Option<Better> {
         let present_misses = self.misses[self.sample.served()];
-        // Where requests of two kinds take turns, a policy may be ahead for a while and miss more all in all.
+        // If requests of two kinds take turns, a policy may be ahead for a while and miss more in total.
         let misses_less = |number: usize| self.misses[number] < present_misses;
         let Some(number) = self.chooser.choice(misses_less) else { return self.when_full() };
         let why = WhyBetter::MissesLess { reads: self.reads, misses: self.misses[number], present_misses };
-        Some(Better { policy: self.sample.sets()[number].policy.spec(), why })
+        Some(Better { policy: self.sample.sets()[number].policy, why })
     }
 
     fn when_full(&self) -> Option<Better> {
-        let policy = self.sample.sets()[WHEN_FULL].policy.spec();
+        let policy = self.sample.sets()[WHEN_FULL].policy;
         matches!(self.filling, Filling::Ends(_)).then_some(Better { policy, why: WhyBetter::MemoryIsFull })
     }
 
@@ -236,14 +238,14 @@ impl Choice {
                 Some(true) => Filling::Ends(pulse.now),
                 Some(false) => Filling::Over,
             },
-            // There may be no room for its notes at once. Whoever leaves the policy to the server later has a cache that the miniatures know.
+            // There may be no memory for its notes at once. Later the miniatures have results.
             Filling::Ends(since) if pulse.now.0.saturating_sub(since.0) >= ENDS_WITHIN => Filling::Over,
             filling => filling,
         }
     }
 
-    /// Whether [`WHEN_FULL`] notes little beside items, and the present policy nothing: two lists need room beside each other while one takes over, and
-    /// what was stored last may lie in the pages that are given away for it. `None` if no item is known.
+    /// Whether [`WHEN_FULL`] notes little beside items, and the present policy nothing: two lists take pages at the same time while one takes over,
+    /// and the most recent items may be in those pages. `None` if no item is known.
     fn has_room_for_notes(&self) -> Option<bool> {
         let notes_of = |number: usize| f64::from(self.sample.sets()[number].policy.item_bytes());
         let mean = self.sample.keys().mean_weight()?;
@@ -258,6 +260,7 @@ impl Choice {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use guira_contract::Spec;
     use std::time::Duration;
 
     #[test]
@@ -265,27 +268,28 @@ mod tests {
         let choice = Choice::new(0);
         let sets = choice.sample.sets();
         assert_eq!(sets.len(), CANDIDATES.len());
-        assert_eq!(CANDIDATES[WHEN_FULL], "s3-fifo");
+        assert_eq!(CANDIDATES[WHEN_FULL], policy("s3-fifo"));
+        assert_eq!([CANDIDATES[0], CANDIDATES[6]], ["clock", "2q"].map(policy));
         for (number, set) in sets.iter().enumerate() {
             assert_eq!(choice.sample.find(set.policy), Some(number));
         }
     }
 
-    fn spec(text: &str) -> Spec {
-        Spec::parse(text).unwrap()
+    fn policy(text: &str) -> Policy {
+        Policy::read(&Spec::parse(text).unwrap()).unwrap()
     }
 
     /// A choice that has seen one pulse, with this policy and room for so many items of 100 bytes.
-    fn serving(policy: &str, items: u32) -> Choice {
+    fn serving(name: &str, items: u32) -> Choice {
         let mut choice = Choice::new(1 << 20);
         let capacity = f64::from(items) * 100.0;
-        choice.pulse(Pulse { now: Seconds(1), capacity, ..Pulse::default() }, &spec(policy));
+        choice.pulse(Pulse { now: Seconds(1), capacity, ..Pulse::default() }, Some(policy(name)));
         choice
     }
 
     /// Which of these keys the miniature of a policy holds.
-    fn held(choice: &Choice, policy: &str, keys: std::ops::Range<u64>) -> Vec<u64> {
-        let number = choice.sample.find(Policy::read(&spec(policy)).unwrap()).unwrap();
+    fn held(choice: &Choice, name: &str, keys: std::ops::Range<u64>) -> Vec<u64> {
+        let number = choice.sample.find(policy(name)).unwrap();
         let holds = |key: &u64| {
             choice.sample.keys().find(*key).is_some_and(|id| choice.sample.sets()[number].holds(id))
         };
@@ -303,9 +307,12 @@ mod tests {
     }
 
     /// A second later `policy` is served.
-    fn serve(choice: &mut Choice, policy: &str) {
+    fn serve(choice: &mut Choice, name: &str) {
         let busy = Duration::from_secs(1);
-        choice.pulse(Pulse { now: Seconds(2), busy, capacity: 10_000.0, ..Pulse::default() }, &spec(policy));
+        choice.pulse(
+            Pulse { now: Seconds(2), busy, capacity: 10_000.0, ..Pulse::default() },
+            Some(policy(name)),
+        );
     }
 
     /// Asks for every key once in a second that takes so many of processor time. Returns how many of the requests were sampled.
@@ -319,7 +326,7 @@ mod tests {
             }
         }
         let pulse = Pulse { now: Seconds(second + 1), busy, capacity: 1e5, ..Pulse::default() };
-        choice.pulse(pulse, &spec("clock"));
+        choice.pulse(pulse, Some(policy("clock")));
         looked_at
     }
 
@@ -347,7 +354,7 @@ mod tests {
         let mut choice = serving("lru", 100);
         // SIEVE keeps what was read, LRU what was stored last.
         ask(&mut choice, (0..50).chain(0..50).chain(50..300).chain(220..230));
-        let [lru, sieve] = ["lru", "sieve"].map(|policy| held(&choice, policy, 0..300));
+        let [lru, sieve] = ["lru", "sieve"].map(|name| held(&choice, name, 0..300));
         assert!(lru != sieve && lru[0] > 100 && sieve[0] < 50, "{lru:?}, {sieve:?}");
         serve(&mut choice, "sieve");
         let after = held(&choice, "sieve", 0..300);
@@ -410,18 +417,18 @@ mod tests {
             [([50, 50, 50], None), ([50, 50, 49], Some("sieve")), ([50, 49, 40], Some("lru"))]
         {
             choice.misses[..3].copy_from_slice(&misses);
-            assert_eq!(choice.better().map(|better| better.policy), expected.map(spec), "{misses:?}");
+            assert_eq!(choice.better().map(|better| better.policy), expected.map(policy), "{misses:?}");
         }
     }
 
     /// What takes over after these pulses, each of which tells whether memory is full, and of a policy, of a cache with items of so many bytes.
     fn taking_over(weight: u32, pulses: &[(bool, &str)]) -> Option<Better> {
         let mut choice = Choice::new(1 << 20);
-        for (second, (is_full, policy)) in (1..).zip(pulses) {
+        for (second, (is_full, name)) in (1..).zip(pulses) {
             let busy = Duration::from_secs(u64::from(second));
             let (now, is_full) = (Seconds(second), *is_full);
             let pulse = Pulse { now, is_full, busy, capacity: 1e6, ..Pulse::default() };
-            choice.pulse(pulse, &spec(policy));
+            choice.pulse(pulse, Some(policy(name)));
             let what = What::Stored { weight, expires: u32::MAX };
             choice.see(Observed { key: b"", hash: u64::from(second), what }, Seconds(second));
         }
@@ -431,10 +438,10 @@ mod tests {
     #[test]
     fn when_memory_is_full_for_the_first_time_another_policy_takes_over_if_items_are_long() {
         let first = "clock:bits=2";
-        let when_full = Better { policy: spec("s3-fifo:small_pct=10"), why: WhyBetter::MemoryIsFull };
+        let when_full = Better { policy: policy("s3-fifo:small_pct=10"), why: WhyBetter::MemoryIsFull };
         let filled = [(false, first), (false, first), (true, first)];
         let and = |more: &[(bool, &'static str)]| [&filled[..], more].concat();
-        assert_eq!(taking_over(1000, &filled), Some(when_full.clone()));
+        assert_eq!(taking_over(1000, &filled), Some(when_full));
         assert_eq!(taking_over(1000, &and(&[(true, first)])), Some(when_full), "no room yet");
         assert_eq!(taking_over(1000, &and(&[(true, first); 60])), None, "nobody wants it");
         assert_eq!(taking_over(100, &filled), None, "its notes would take a fifth of the memory");

@@ -2,22 +2,21 @@
 
 use crate::keys::{Id, Keys, Known};
 use guira_slab::Policy;
-use guira_slab::policy::any_miniature::AnyMiniature;
-use guira_slab::policy::miniature::Newcomer;
+use guira_slab::policy::miniature::{Miniature, Newcomer};
 
 /// The caches of a policy, by size.
 #[derive(Debug)]
 pub(crate) struct Miniatures {
     pub(crate) policy: Policy,
-    /// The multiples of the memory that `caches` have.
+    /// The size of each cache, as a multiple of the memory.
     pub(crate) scales: &'static [f64],
-    pub(crate) caches: Vec<Box<dyn AnyMiniature>>,
+    pub(crate) caches: Vec<Box<dyn Miniature>>,
 }
 
 impl Miniatures {
-    /// Empty caches without room, for at most `keys` keys.
+    /// Empty caches with a limit of 0, for at most `keys` keys.
     pub(crate) fn new(policy: Policy, scales: &'static [f64], keys: usize) -> Self {
-        let caches = (1..).zip(scales).map(|(seed, _)| policy.full_miniature(seed, 0, keys)).collect();
+        let caches = (1..).zip(scales).map(|(seed, _)| policy.miniature(seed, 0, keys, keys)).collect();
         Miniatures { policy, scales, caches }
     }
 
@@ -30,7 +29,7 @@ impl Miniatures {
         self.caches.iter_mut().for_each(|cache| cache.remove(id));
     }
 
-    /// Stores `id` where it is not held. What is held stays as it is, or is stored anew if it is another value.
+    /// Stores `id` in each cache that does not hold it, and in the others too if the server stored another value.
     pub(crate) fn store(&mut self, id: Id, known: &Known, stored: Stored, seconds: u32) {
         let newcomer = self.newcomer(known);
         for cache in &mut self.caches {
@@ -42,7 +41,7 @@ impl Miniatures {
         }
     }
 
-    /// Go on by the options of this policy, if it is the same. False if that takes a new order.
+    /// Applies the options of this policy. False if that takes a new order, since it is another policy.
     pub(crate) fn tune(&mut self, policy: Policy) -> bool {
         let is_same = self.caches.iter_mut().all(|cache| cache.tune(policy));
         if is_same {
@@ -51,7 +50,7 @@ impl Miniatures {
         is_same
     }
 
-    /// Has what they hold go over to each of `heirs`, in the order in which it would have been evicted.
+    /// Moves the keys to each of `heirs`, in the order of eviction.
     pub(crate) fn pass_on(mut self, heirs: &mut [&mut Miniatures], keys: &Keys, seconds: u32) {
         for (scale, cache) in self.caches.iter_mut().enumerate() {
             while let Some((id, _)) = cache.evict(seconds) {
@@ -64,15 +63,15 @@ impl Miniatures {
         }
     }
 
-    /// What a key takes with what the policy notes of it.
+    /// A key with the weight of its item and of the policy's notes.
     fn newcomer(&self, known: &Known) -> Newcomer {
-        // Of the hash, the part by which keys are not sampled.
+        // Sampling uses the upper bits of the hash.
         let (weight, hash) =
             (known.weight.max(1).saturating_add(self.policy.item_bytes()), known.hash as u32);
         Newcomer { weight, hash, expires: known.expires }
     }
 
-    /// The room at the size that there is is `limit`.
+    /// Sets the limit of the present size.
     pub(crate) fn resize(&mut self, limit: f64, seconds: u32) {
         for (cache, scale) in self.caches.iter_mut().zip(self.scales) {
             cache.resize((limit * scale) as u64, seconds);
@@ -86,7 +85,7 @@ impl Miniatures {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stored {
-    /// The server did not have it. A larger cache may have.
+    /// The server missed the key; a larger cache may have it.
     AfterMiss,
     Anew,
 }

@@ -9,7 +9,6 @@ use crate::sampled::{Extent, KEYS_RANGE, Sampled};
 use crate::sketch::{SKETCH_BYTES, Sketch};
 use crate::span::{SPAN_BYTES, Shown, Span};
 use crate::tally::{PARTS, Tally};
-use guira_contract::Spec;
 use guira_slab::Policy;
 use guira_sync::clock::Seconds;
 
@@ -185,11 +184,9 @@ impl Model {
     }
 
     /// `policy` is served. What the miniatures of another of the same name hold goes over to those of this one.
-    pub(crate) fn serve(&mut self, policy: &Spec) {
-        let number = self.sample.sets().iter().position(|set| set.policy.name() == policy.name);
-        let (Some(number), Ok(policy)) = (number, Policy::read(policy)) else {
-            return;
-        };
+    pub(crate) fn serve(&mut self, policy: Policy) {
+        let number = self.sample.sets().iter().position(|set| set.policy.name() == policy.name());
+        let Some(number) = number else { return };
         let is_other = self.sample.sets()[number].policy != policy;
         if is_other {
             self.sample.put(number, policy);
@@ -213,7 +210,7 @@ impl Model {
     pub(crate) fn advice(&self) -> Advice {
         let tally = self.now.with(&self.before);
         let of_policy = |(number, set): (usize, &Miniatures)| OfPolicy {
-            policy: set.policy.spec(),
+            policy: set.policy,
             is_served: number == self.sample.served(),
             hit_ratios: tally.misses[number].map(|misses| tally.hit_ratio(misses)),
         };

@@ -8,6 +8,7 @@ use crate::spec::Spec;
 use crate::stats::{EngineStats, OptionError};
 use guira_memory::lasting::HandedRegion;
 use guira_sync::clock::Seconds;
+use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -37,8 +38,9 @@ pub trait Engine: Control + Clone {
     fn preview(&self) -> Option<Preview>;
 }
 
-/// What an operator asks of an engine. Object-safe, so that code about the server does not depend on the engine's type.
-pub trait Control: Debug + Send + Sync + 'static {
+/// What an operator asks of an engine. Object-safe, so that code about the server does not depend on the engine's type. [`Any`], so that
+/// the roster can return the typed parts of an engine.
+pub trait Control: Any + Debug + Send + Sync {
     /// Makes all items that are stored now, and until `at`, disappear at `at`; at once, if that has passed.
     fn flush(&self, now: Seconds, at: Seconds);
 

@@ -11,16 +11,17 @@ pub use guira_items::{
     ClassOptions, DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, EngineOptions, Eviction, Hashing,
     MINIMUM as MEMORY_LEAST, OpenError, Residence, SHORT_LIVED_MAX,
 };
-pub use guira_slab::{HugePages, NoPlace, RegionPlace};
+pub use guira_slab::{HugePages, NoPlace, Policy, PolicyControl, RegionPlace};
 pub use setup::{Lasting, Setup};
 
-use guira_contract::{Access, Engine};
+use guira_contract::{Access, Control, Engine};
 pub use guira_contract::{Emptied, Opened, OptionError, Preview, Spec};
 use guira_fleec::{BucketClock, Buckets, FleecEngine, FleecOptions};
 use guira_mica::{
     DEFAULT_PARTITIONS, Fits, ItemStore, Log, LogPolicy, MAX_PARTITIONS, MicaEngine, MicaOptions, NO_POLICY,
 };
-use guira_slab::{Chained, Cuckoo, Policy, Scheme, SearchLimits, SlabEngine, SlabOptions};
+use guira_slab::{Chained, Cuckoo, Scheme, SearchLimits, SlabEngine, SlabOptions};
+use std::any::Any;
 
 /// The engine that runs unless another is named.
 pub const DEFAULT_ENGINE: &str = "memc3";
@@ -66,6 +67,14 @@ enum Family {
     Fleec(Buckets),
     Mica,
     MicaStore,
+}
+
+/// The engine as one that can have any [`Policy`], if it is one.
+pub fn policy_control(engine: &dyn Control) -> Option<&dyn PolicyControl> {
+    fn of<S: Scheme>(engine: &dyn Any) -> Option<&dyn PolicyControl> {
+        engine.downcast_ref::<SlabEngine<S>>().map(|engine| engine as &dyn PolicyControl)
+    }
+    of::<Cuckoo>(engine).or_else(|| of::<Chained>(engine))
 }
 
 /// What can be done with an engine, whichever it is.

@@ -1,10 +1,9 @@
 //! The engine as its callers see it.
 
 use crate::core::Core;
-use crate::evictor::Refused;
 use crate::index::Scheme;
 use crate::options::SlabOptions;
-use crate::policy::table::Policy;
+use crate::policy::table::{Policy, PolicyControl};
 use crate::session::SlabSession;
 use crate::{committer, flush, reassign, resize, restart, stats};
 use guira_contract::{
@@ -79,6 +78,16 @@ impl<X: Scheme> Engine for SlabEngine<X> {
     }
 }
 
+impl<X: Scheme> PolicyControl for SlabEngine<X> {
+    fn policies(&self) -> (Policy, Option<Policy>) {
+        self.core.evictor.policies()
+    }
+
+    fn switch_to(&self, policy: Policy) -> Result<(), PolicyError> {
+        self.core.evictor().change_policy(policy)
+    }
+}
+
 impl<X: Scheme> Control for SlabEngine<X> {
     fn flush(&self, now: Seconds, at: Seconds) {
         flush::schedule(&self.core, now, at);
@@ -93,15 +102,12 @@ impl<X: Scheme> Control for SlabEngine<X> {
     }
 
     fn policy(&self) -> (Spec, Option<Spec>) {
-        let (policy, next) = self.core.evictor.policies();
+        let (policy, next) = self.policies();
         (policy.spec(), next.map(Policy::spec))
     }
 
     fn change_policy(&self, policy: &Spec) -> Result<(), PolicyError> {
-        self.core.evictor().change_policy(Policy::read(policy)?).map_err(|refused| match refused {
-            Refused::Busy => PolicyError::Busy,
-            Refused::NoRoom => PolicyError::NoRoom,
-        })
+        self.switch_to(Policy::read(policy)?)
     }
 
     fn tune(&self, tuning: Tuning) {

@@ -69,7 +69,7 @@ pub use guira_memory::{HugePages, NoPlace, RegionPlace};
 pub use index::{Chained, Cuckoo, Scheme, SearchLimits};
 pub use options::SlabOptions;
 pub use pins::pin::SlabPin;
-pub use policy::table::Policy;
+pub use policy::table::{Policy, PolicyControl};
 pub use session::SlabSession;
 pub use session::pending::SlabPending;
 pub use session::walk::SlabWalk;

@@ -7,7 +7,6 @@ use guira_contract::OptionError;
 use guira_roster::{AUTO, Spec};
 
 use guira_slab::Policy;
-use guira_slab::policy::miniature::{Keeper, KeeperUser};
 
 use crate::policy::{Arc, Auto, Belady, BucketClock, Engine, Lirs, Lru, PACE, TinyLfu, Window};
 use crate::run::{self, Counters, Measure, Rules};
@@ -44,32 +43,10 @@ impl Setup<'_> {
         usize::try_from(self.limit / mean_weight).unwrap_or(usize::MAX).min(self.keys())
     }
 
-    /// Drives the stream through `policy`: here the wheel is made anew for each policy, with nothing dynamic in it.
+    /// Drives the stream through `policy`. Each policy of the laboratory has a loop of its own; those of the engine share one.
     fn run(&self, mut policy: impl crate::policy::Policy) -> Counters {
         run::run(&mut policy, self.stream, self.rules, self.progress)
     }
-}
-
-/// Simulates a policy of the engine, with this many requests a second.
-struct Simulated<'a> {
-    setup: &'a Setup<'a>,
-    pace: u64,
-}
-
-impl KeeperUser for Simulated<'_> {
-    type Output = Counters;
-
-    fn with<K: Keeper + std::fmt::Debug + Send + 'static>(self, keeper: K) -> Counters {
-        self.setup.run(Engine::new(keeper, self.setup.limit, self.setup.stream, self.pace))
-    }
-}
-
-/// Makes a cache of a policy of the engine for some of the keys.
-struct Node<'a> {
-    limit: u64,
-    stream: &'a Stream,
-    keys: usize,
-    pace: u64,
 }
 
 /// What one of several caches is, each of which has some of the keys of a stream.
@@ -80,14 +57,6 @@ pub(crate) struct NodeSetup<'a> {
     pub(crate) stream: &'a Stream,
     /// How many keys it has, which it numbers itself.
     pub(crate) keys: usize,
-}
-
-impl<'a> KeeperUser for Node<'a> {
-    type Output = Box<dyn crate::policy::Policy + 'a>;
-
-    fn with<K: Keeper + std::fmt::Debug + Send + 'static>(self, keeper: K) -> Self::Output {
-        Box::new(Engine::of_keys(keeper, self.limit, self.stream, self.pace, self.keys))
-    }
 }
 
 #[derive(Clone, Copy)]
@@ -272,7 +241,7 @@ impl Choice {
         match self.entry.made {
             Made::InEngine => {
                 let (policy, pace) = (read_engine_policy(&self.spec)?, pace(&self.spec, stream)?);
-                Ok(policy.keep(0, Node { limit, stream, keys, pace }))
+                Ok(Box::new(Engine::of(policy.miniature(0, limit, keys, 0), stream, pace)))
             }
             Made::Auto => {
                 let (first, pace) = (read_first(&self.spec)?, pace(&self.spec, stream)?);
@@ -291,7 +260,9 @@ impl Choice {
         match self.entry.made {
             Made::InEngine => {
                 let pace = pace(&self.spec, setup.stream)?;
-                Ok(read_engine_policy(&self.spec)?.keep(0, Simulated { setup, pace }))
+                let policy = read_engine_policy(&self.spec)?;
+                let cache = policy.miniature(0, setup.limit, setup.keys(), 0);
+                Ok(setup.run(Engine::of(cache, setup.stream, pace)))
             }
             Made::Auto => {
                 let (first, pace) = (read_first(&self.spec)?, pace(&self.spec, setup.stream)?);

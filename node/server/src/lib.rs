@@ -14,15 +14,14 @@
 #![forbid(unsafe_code)]
 
 mod admin;
+mod auto;
 mod counters;
 mod direct;
 mod errors;
 
 mod background;
 mod forward;
-mod kept_policy;
 mod latency;
-mod learning;
 mod memory_split;
 mod options;
 mod ports;

@@ -8,7 +8,7 @@ use crate::options::Options;
 use crate::top_keys::TopKeys;
 use crate::watch::{DEFAULT_DELIMITER, Hub, Prefixes};
 use guira_advice::Advisor;
-use guira_commands::{CommandCount, CommandCounters};
+use guira_commands::{BY_CLASS, CommandCount, CommandCounters};
 use guira_serving::Host;
 use guira_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use guira_sync::clock::{CoarseClock, Stopwatch};
@@ -179,6 +179,13 @@ impl Shared {
 
     pub(crate) fn command_sum(&self, what: CommandCount) -> u64 {
         self.workers.iter().map(|(_, commands)| commands.get(what)).sum()
+    }
+
+    /// How often one of `BY_CLASS` was counted of a class, about.
+    pub(crate) fn class_sum(&self, class: u32, what: CommandCount) -> u64 {
+        let Some(index) = BY_CLASS.iter().position(|other| *other == what) else { return 0 };
+        let class = u8::try_from(class).unwrap_or(0);
+        self.workers.iter().map(|(_, commands)| commands.classes.get(class, index)).sum()
     }
 
     /// What all workers have measured.

@@ -6,7 +6,6 @@ use crate::counters::WorkerCount;
 use crate::direct::DatagramListener;
 use crate::forward::{BATCHES_OF_ONE, Forwarding};
 use crate::latency::RoundMeter;
-use crate::learning::{Due, Learning};
 use crate::requests::{Interpreter, Phase, ProtocolState, Runner};
 use crate::shared::Shared;
 use crate::udp::UdpListener;
@@ -56,7 +55,6 @@ pub(crate) struct NodeService<S: Session> {
     udp: Option<UdpListener>,
     direct: DatagramListener,
     upkeep: Upkeep,
-    learning: Learning,
 }
 
 impl<S: Session> NodeService<S> {
@@ -77,15 +75,7 @@ impl<S: Session> NodeService<S> {
         let rounds = RoundMeter::new(index, shared.latencies[index].clone());
         let runner = Runner::new(executor, forwarding, (shared, admin), index);
         let interpreter = Interpreter { runner, counters, traffic, tap };
-        NodeService {
-            index,
-            interpreter,
-            rounds,
-            udp,
-            direct,
-            upkeep: Upkeep::default(),
-            learning: Learning::default(),
-        }
+        NodeService { index, interpreter, rounds, udp, direct, upkeep: Upkeep::default() }
     }
 
     /// Looks at what changes between rounds: the time, and which events are wanted.
@@ -94,18 +84,6 @@ impl<S: Session> NodeService<S> {
         interpreter.runner.executor.look_at_clock();
         interpreter.runner.executor.observe_kinds(interpreter.tap.kinds());
         interpreter.runner.executor.observe_sample(interpreter.tap.threshold());
-        let now = interpreter.runner.executor.now();
-        // The worker that keeps the time.
-        if self.index == 0 {
-            let (admin, fine) = (&interpreter.runner.admin, interpreter.runner.executor.now_fine());
-            let due = self.learning.due(now, fine, || admin.stored_bytes());
-            if due == Due::Second {
-                admin.pulse(now);
-            }
-            if due != Due::Nothing {
-                self.learning.learnt(admin.learn(now));
-            }
-        }
     }
 
     fn serve_datagrams(&mut self, socket: usize, outbox: &mut Outbox<S::Pin>) {

@@ -1,7 +1,7 @@
 //! The working sets of two families of keys, by the day and by the week, as the advice of a node tells them.
 
 use guira_advice::{Advisor, Observed, Pulse, Subjects, What};
-use guira_contract::Spec;
+use guira_slab::Policy;
 use guira_sync::clock::Seconds;
 use guira_workload::Rng;
 use std::collections::HashSet;
@@ -54,7 +54,6 @@ type Learnt = ([Told; 2], [Vec<HashSet<u64>>; 2]);
 fn learn(context: &Context) -> Result<Learnt, Failure> {
     let advisor = Advisor::new(24 << 20, b':', (Subjects::Sizes, &[]));
     let (mut rng, hasher) = (Rng::new(context.seed), BuildHasherDefault::<DefaultHasher>::default());
-    let policy = Spec::parse("clock").map_err(failed)?;
     let mut reads = 0u64;
     let mut asked = [(); 2].map(|()| vec![HashSet::new(); DAYS as usize]);
     for day in 0..DAYS {
@@ -62,7 +61,7 @@ fn learn(context: &Context) -> Result<Learnt, Failure> {
             let now = Seconds(1000 + day * DAY + hour * 3600);
             reads += 100_000;
             let (hits, busy) = (reads, Duration::from_secs(u64::from(day * 24 + hour) * 1800));
-            advisor.pulse(Pulse { now, reads, hits, busy, capacity: 1e8, ..Pulse::default() }, &policy, &[]);
+            advisor.pulse(Pulse { now, reads, hits, busy, capacity: 1e8, ..Pulse::default() }, Some(Policy::default()), &[]);
             for (family, asked) in FAMILIES.iter().zip(&mut asked) {
                 for number in keys_of(family, day) {
                     // Each key is asked for about three times a day.

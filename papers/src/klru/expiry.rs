@@ -6,7 +6,6 @@ use guira_sim::Stream;
 use guira_sim::policy::{Engine as Cache, Policy};
 use guira_slab::policy::Order;
 use guira_slab::policy::klru::{Klru, KlruOptions};
-use guira_slab::policy::miniature::InOrder;
 use guira_slab::policy::seg_lru::SegLru;
 use guira_sync::clock::Seconds;
 use guira_workload::trace::Request;
@@ -249,7 +248,7 @@ fn full(context: &Context) -> Result<Full, Failure> {
 
 /// The share of reads that find an object that has not expired.
 fn hits(order: impl Order, stream: &Stream) -> f64 {
-    let mut cache = Cache::new(InOrder::new(order), FULL_ROOM, stream, FULL_RATE);
+    let mut cache = Cache::new(order, FULL_ROOM, stream, FULL_RATE);
     let mut expiries = vec![u64::MAX; stream.keys()];
     let mut hits = 0_u64;
     for (number, &id) in stream.ids().iter().enumerate() {
@@ -278,8 +277,7 @@ mod tests {
     use guira_sim::{Reading, Sample, Stream, Writes};
     use guira_slab::policy::Order;
     use guira_slab::policy::klru::{Klru, KlruOptions};
-    use guira_slab::policy::miniature::InOrder;
-    use guira_workload::trace::Trace;
+        use guira_workload::trace::Trace;
 
     use super::Blind;
 
@@ -288,7 +286,7 @@ mod tests {
         let text = "0,b,1,5,1,get,0\n0,c,1,5,1,get,0\n0,a,1,5,1,get,5\n9,d,1,5,1,get,0\n";
         let reading = Reading { writes: Writes::Ask, sample: Sample::All, limit: u64::MAX };
         let stream = Stream::read(Trace::new(text.as_bytes(), None).unwrap(), reading).unwrap();
-        let mut cache = Engine::new(InOrder::new(order), 3, &stream, 1);
+        let mut cache = Engine::new(order, 3, &stream, 1);
         for (number, &id) in stream.ids().iter().enumerate() {
             cache.begin(number);
             cache.insert(id, 1);

@@ -20,7 +20,7 @@ pub(crate) use class_order::ClassOrder;
 use class_order::Orders;
 pub(crate) use donors::PAGE_CHOICE;
 pub(crate) use events::EventQueue;
-use guira_contract::SizeWeight;
+use guira_contract::{PolicyError, SizeWeight};
 use guira_items::{Eviction, OpenError, Residence};
 use guira_memory::Offset;
 #[cfg(test)]
@@ -30,7 +30,6 @@ use guira_sync::lock::MutexGuard;
 use guira_sync::waits::Waits;
 use metadata::{Metadata, NOTE};
 pub(crate) use pages::Emptiness;
-pub(crate) use switch::Refused;
 use switch::{PolicySwitch, Wants};
 use view::View;
 
@@ -182,7 +181,7 @@ impl<'a> Evictor<'a> {
     }
 
     /// Has `policy` take over.
-    pub(crate) fn change_policy(self, policy: Policy) -> Result<(), Refused> {
+    pub(crate) fn change_policy(self, policy: Policy) -> Result<(), PolicyError> {
         self.switch.change(self.view, policy)
     }
 

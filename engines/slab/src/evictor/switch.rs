@@ -16,6 +16,7 @@ use super::metadata::Metadata;
 use super::view::View;
 use crate::policy::table::{Policy, PolicyState, ReadHook};
 use crate::policy::{Chunks, Moment};
+use guira_contract::PolicyError;
 use guira_items::Eviction;
 use guira_memory::slab::{ClassId, PageId, PageState};
 use guira_sync::atomic::{AtomicU8, AtomicU32, Ordering};
@@ -71,14 +72,6 @@ enum Phase {
     Forgetting(Ticket, usize),
 }
 
-/// Why no other policy can take over now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
-    Busy,
-    /// There is no memory for what it notes, and nothing may be evicted for it.
-    NoRoom,
-}
-
 /// How far a class has come.
 enum Moved {
     Waits,
@@ -129,18 +122,18 @@ impl PolicySwitch {
     }
 
     /// Has `policy` take over.
-    pub(super) fn change(&self, view: View<'_>, policy: Policy) -> Result<(), Refused> {
+    pub(super) fn change(&self, view: View<'_>, policy: Policy) -> Result<(), PolicyError> {
         let mut state = self.state();
         let has_room =
             || self.eviction == Eviction::On || metadata_of(view, policy) <= view.pool.budget().left();
         if matches!(state.phase, Phase::Announced(..)) && view.pool.has_no_session() {
             if !has_room() {
-                return Err(Refused::NoRoom);
+                return Err(PolicyError::NoRoom);
             }
             self.take_back(view, &mut state);
         }
         if !matches!(state.phase, Phase::Idle) {
-            return Err(Refused::Busy);
+            return Err(PolicyError::Busy);
         }
         if policy == state.policy {
             return Ok(());
@@ -150,7 +143,7 @@ impl PolicySwitch {
             return Ok(());
         }
         if !has_room() {
-            return Err(Refused::NoRoom);
+            return Err(PolicyError::NoRoom);
         }
         let area = 1 - state.area;
         let order = policy.order(0);

@@ -1,8 +1,8 @@
-//! A cache of keys alone, in the order of any policy: for simulations and estimates. What evicts here is the very code that evicts in the
-//! engine, over plain arrays.
+//! A cache of keys without values, in the order of any policy: for simulations and estimates. It evicts
+//! with the engine's own code, over plain arrays.
 //!
-//! A key has a chunk, as an item has in a slab class; a victim's chunk is taken by the next key. There are as many chunks as were ever used
-//! at once.
+//! Each key has a chunk, as an item has in a slab class; the next key takes a victim's chunk. There are
+//! as many chunks as were ever used at once.
 
 use super::clock::{Hand, ReadBits, Ring};
 use super::table::Policy;
@@ -19,59 +19,59 @@ pub const NEVER: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Newcomer {
-    /// How much of the room it takes.
+    /// Its share of the limit.
     pub weight: u32,
     pub hash: u32,
     /// The second in which it expires, or [`NEVER`].
     pub expires: u32,
 }
 
-/// How the chunks of a [`Miniature`] are kept in order.
-pub trait Keeper {
-    /// The key in `chunk` was read.
-    fn read(&mut self, chunk: Chunk, now: Moment);
-    /// A key was stored in `chunk`; this is the first one that has that number, or it was vacated.
-    fn stored(&mut self, chunk: Chunk, newcomer: Newcomer, now: Moment);
-    /// The same of a key that comes from another order, which would have evicted those before it sooner.
-    fn adopted(&mut self, chunk: Chunk, newcomer: Newcomer, now: Moment) {
-        self.stored(chunk, newcomer, now);
+/// A miniature cache, whatever its policy. Keys are small numbers.
+pub trait Miniature: Debug + Send {
+    /// Whether `id` is cached.
+    fn holds(&self, id: u32) -> bool;
+    /// Reads `id` at second `seconds`. Whether it is cached.
+    fn read(&mut self, id: u32, seconds: u32) -> bool;
+    /// Changes the second in which `id` expires, if it is cached.
+    fn renew(&mut self, id: u32, expires: u32);
+    /// Stores `id`, which is not cached, and evicts others for it; does nothing if it is larger than the
+    /// limit. The tick of eviction advances by one.
+    fn insert(&mut self, id: u32, newcomer: Newcomer, seconds: u32);
+    /// Stores `id`, which is not cached, and which another cache would have evicted after the keys that
+    /// were adopted before.
+    fn adopt(&mut self, id: u32, newcomer: Newcomer, seconds: u32);
+    /// Stores another value for `id`, which is cached: in another chunk, as the engine does. That counts as a
+    /// read of the new value.
+    fn replace(&mut self, id: u32, newcomer: Newcomer, seconds: u32);
+    fn remove(&mut self, id: u32);
+    /// Evicts the next victim, if there is one: returns the key and its weight.
+    fn evict(&mut self, seconds: u32) -> Option<(u32, u32)>;
+    /// Applies the options of this policy. False if that takes a new order, since it is another policy.
+    fn tune(&mut self, policy: Policy) -> bool;
+    /// Changes the limit, and evicts what no longer fits.
+    fn resize(&mut self, limit: u64, seconds: u32);
+    /// The weight of all cached keys.
+    fn used(&self) -> u64;
+    fn len(&self) -> usize;
+    fn is_empty(&self) -> bool {
+        self.len() == 0
     }
-    /// `chunk` is not what was evicted, and is going to be vacated.
-    fn removed(&mut self, chunk: Chunk);
-    /// The key in `chunk` expires then.
-    fn renewed(&mut self, _chunk: Chunk, _expires: u32) {}
-    /// Shows chunks to `take` that hold what has expired, if the policy looks for such before each store.
-    fn reclaim(&mut self, _now: Moment, _take: impl FnMut(Chunk)) {}
-    fn victim(&mut self, now: Moment) -> Option<Chunk>;
-    /// `chunk` holds nothing any more.
-    fn vacated(&mut self, chunk: Chunk);
-    /// Goes on by the options of this policy, if it is the same. False if that takes a new order.
-    fn tune(&mut self, _policy: Policy) -> bool {
-        false
-    }
-    /// There will be about so many chunks.
-    fn reserve(&mut self, _chunks: usize) {}
     /// Bytes of memory that it takes.
     fn bytes(&self) -> usize;
 }
 
-/// What can be done with a [`Keeper`], whichever it is.
-pub trait KeeperUser {
-    type Output;
-    fn with<K: Keeper + Debug + Send + 'static>(self, keeper: K) -> Self::Output;
-}
-
-/// A cache of keys, which are small numbers, without values.
+/// A [`Miniature`] that evicts as an [`Order`] does.
 #[derive(Debug)]
-pub struct Miniature<K> {
-    keeper: K,
+pub struct InOrder<O> {
+    order: O,
+    chunks: Arrays,
     limit: u64,
     used: u64,
     chunk_of: Vec<Chunk>,
-    /// The key in each chunk, and what it takes of the room.
+    /// The key in each chunk, and its weight.
     held: Vec<HeldObject>,
     free: Vec<Chunk>,
-    /// Chunks that were taken out of the order, for a moment.
+    /// Scratch: chunks that the order has reclaimed.
     taken: Vec<Chunk>,
     tick: u32,
 }
@@ -82,26 +82,42 @@ struct HeldObject {
     weight: u32,
 }
 
-impl<K: Keeper> Miniature<K> {
-    /// A cache with room for `limit`, in the unit of the weights.
-    pub fn new(keeper: K, limit: u64) -> Self {
+#[derive(Debug, Default)]
+struct Arrays {
+    /// Words of notes on each chunk.
+    words: usize,
+    notes: Vec<Cell<u32>>,
+    ring: Bits,
+    hand: Cell<Hand>,
+    /// The hash of the key in each chunk, never 0 while there is one.
+    hashes: Vec<u32>,
+    /// When the key in each chunk expires; empty as long as none does.
+    expiries: Vec<u32>,
+    seconds: u32,
+}
+
+impl<O: Order> InOrder<O> {
+    /// An empty cache with this limit, in the unit of the weights.
+    pub fn new(order: O, limit: u64) -> Self {
+        let chunks = Arrays { words: order.words(), ..Arrays::default() };
         let (chunk_of, held, free, taken) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Miniature { keeper, limit, used: 0, chunk_of, held, free, taken, tick: 0 }
+        InOrder { order, chunks, limit, used: 0, chunk_of, held, free, taken, tick: 0 }
     }
 
-    /// The same, if it is known how many keys there will be.
+    /// The same for a known number of keys.
     #[must_use]
     pub fn with_keys(mut self, keys: usize) -> Self {
         self.chunk_of.resize(keys, NONE);
         self
     }
 
-    /// The same with arrays that need not grow as long as no more keys are held. They take their whole memory at once, and no more.
+    /// The same with arrays that do not grow up to this number of cached keys. They take their whole memory at
+    /// once, and no more.
     #[must_use]
     pub fn with_chunks(mut self, chunks: usize) -> Self {
         self.held.reserve_exact(chunks);
         self.free.reserve_exact(chunks);
-        self.keeper.reserve(chunks);
+        self.chunks.reserve(chunks);
         self
     }
 
@@ -114,51 +130,15 @@ impl<K: Keeper> Miniature<K> {
         Moment { tick: self.tick, seconds }
     }
 
-    /// Whether `id` is held.
-    pub fn holds(&self, id: u32) -> bool {
-        self.chunk(id).is_some()
-    }
-
-    /// Whether `id` is held. If it is, it has been read, at second `seconds`.
-    #[inline]
-    pub fn read(&mut self, id: u32, seconds: impl FnOnce() -> u32) -> bool {
-        let Some(chunk) = self.chunk(id) else {
-            return false;
-        };
-        let tick = self.tick;
-        self.keeper.read(chunk, Moment { tick, seconds: seconds() });
-        true
-    }
-
-    /// `id`, if it is held, expires at another second.
-    pub fn renew(&mut self, id: u32, expires: u32) {
-        if let Some(chunk) = self.chunk(id) {
-            self.keeper.renewed(chunk, expires);
-        }
-    }
-
-    /// Stores `id`, which is not held, after evicting what has to go for it; unless it is larger than all the room. Time, as eviction
-    /// counts it, goes on by one.
-    pub fn insert(&mut self, id: u32, newcomer: Newcomer, seconds: u32) {
-        self.put(id, newcomer, seconds, K::stored);
-    }
-
-    /// Stores `id`, which is not held, and which another cache would have evicted after those that were adopted before.
-    pub fn adopt(&mut self, id: u32, newcomer: Newcomer, seconds: u32) {
-        self.put(id, newcomer, seconds, K::adopted);
-    }
-
-    fn put(&mut self, id: u32, newcomer: Newcomer, seconds: u32, enter: fn(&mut K, Chunk, Newcomer, Moment)) {
+    /// Puts `id` into a chunk, which is not in the order yet. `None` if it is larger than the limit.
+    #[inline(always)]
+    fn place(&mut self, id: u32, newcomer: Newcomer, seconds: u32) -> Option<(Chunk, Moment)> {
         if u64::from(newcomer.weight) > self.limit {
-            return;
+            return None;
         }
         self.tick = self.tick.wrapping_add(1);
         let now = self.moment(seconds);
-        let taken = &mut self.taken;
-        self.keeper.reclaim(now, |chunk| taken.push(chunk));
-        while let Some(chunk) = self.taken.pop() {
-            self.vacate(chunk);
-        }
+        self.reclaim(now);
         self.evict_for(newcomer.weight, now);
         let chunk = self.free.pop().unwrap_or_else(|| {
             self.held.push(HeldObject { id: NONE, weight: 0 });
@@ -170,127 +150,58 @@ impl<K: Keeper> Miniature<K> {
         self.chunk_of[id as usize] = chunk;
         self.held[chunk as usize] = HeldObject { id, weight: newcomer.weight };
         self.used += u64::from(newcomer.weight);
-        enter(&mut self.keeper, chunk, newcomer, now);
+        self.chunks.occupy(chunk, newcomer);
+        Some((chunk, now))
     }
 
-    /// Stores another value under `id`, which is held: in other memory, as the engine does. That counts as a read of the new one.
-    pub fn replace(&mut self, id: u32, newcomer: Newcomer, seconds: u32) {
-        self.remove(id);
-        self.insert(id, newcomer, seconds);
-        self.read(id, || seconds);
+    /// Removes what has expired, if the policy looks for it before each store.
+    #[inline]
+    fn reclaim(&mut self, now: Moment) {
+        self.chunks.seconds = now.seconds;
+        let taken = &mut self.taken;
+        self.order.reclaim(&self.chunks, now, |chunk| taken.push(chunk));
+        while let Some(chunk) = self.taken.pop() {
+            self.vacate(chunk);
+        }
     }
 
     fn evict_for(&mut self, weight: u32, now: Moment) {
         while self.used + u64::from(weight) > self.limit {
-            let Some(chunk) = self.keeper.victim(now) else {
+            let Some(chunk) = self.victim(now) else {
                 return;
             };
             self.vacate(chunk);
         }
     }
 
-    /// Goes on by the options of this policy, if it is the same. False if that takes a new order.
-    pub fn tune(&mut self, policy: Policy) -> bool {
-        self.keeper.tune(policy)
-    }
-
-    /// Has the key go that would go next, if there is one: returns it, and what it took of the room.
-    pub fn evict(&mut self, seconds: u32) -> Option<(u32, u32)> {
-        let chunk = self.keeper.victim(self.moment(seconds))?;
-        let HeldObject { id, weight } = self.held[chunk as usize];
-        self.vacate(chunk);
-        Some((id, weight))
+    #[inline]
+    fn victim(&mut self, now: Moment) -> Option<Chunk> {
+        let mut victim = None;
+        self.order.victims(&self.chunks, 1, now, |chunk| victim = Some(chunk));
+        victim
     }
 
     fn vacate(&mut self, chunk: Chunk) {
         let HeldObject { id, weight } =
             std::mem::replace(&mut self.held[chunk as usize], HeldObject { id: NONE, weight: 0 });
-        self.keeper.vacated(chunk);
+        self.chunks.vacate(chunk);
         self.chunk_of[id as usize] = NONE;
         self.used -= u64::from(weight);
         self.free.push(chunk);
     }
-
-    /// Forgets `id`, if it is held.
-    pub fn remove(&mut self, id: u32) {
-        if let Some(chunk) = self.chunk(id) {
-            self.keeper.removed(chunk);
-            self.vacate(chunk);
-        }
-    }
-
-    /// Changes the room; what does not fit any more goes.
-    pub fn resize(&mut self, limit: u64, seconds: u32) {
-        self.limit = limit;
-        self.evict_for(0, self.moment(seconds));
-    }
-
-    /// How much of the room is taken.
-    pub fn used(&self) -> u64 {
-        self.used
-    }
-
-    pub fn len(&self) -> usize {
-        self.held.len() - self.free.len()
-    }
-
-    /// Whether none is held.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Bytes of memory that it takes.
-    pub fn bytes(&self) -> usize {
-        let chunks = self.held.capacity() * size_of::<HeldObject>()
-            + (self.free.capacity() + self.chunk_of.capacity()) * 4;
-        self.keeper.bytes() + chunks
-    }
 }
 
-/// Keeps chunks as an [`Order`] does.
-#[derive(Debug)]
-pub struct InOrder<O> {
-    order: O,
-    chunks: Arrays,
-}
-
-#[derive(Debug, Default)]
-struct Arrays {
-    /// Words of notes on each chunk.
-    words: usize,
-    notes: Vec<Cell<u32>>,
-    ring: Bits,
-    hand: Cell<Hand>,
-    /// The hash of the key in each chunk, never 0 while there is one.
-    hashes: Vec<u32>,
-    /// When what is in each chunk expires; nothing as long as nothing does.
-    expiries: Vec<u32>,
-    seconds: u32,
-}
-
-impl<O: Order> InOrder<O> {
-    /// Chunks in this order, of which there are none yet.
-    pub fn new(order: O) -> Self {
-        let chunks = Arrays { words: order.words(), ..Arrays::default() };
-        InOrder { order, chunks }
+impl<O: Order> Miniature for InOrder<O> {
+    fn holds(&self, id: u32) -> bool {
+        self.chunk(id).is_some()
     }
 
     #[inline]
-    fn occupy(&mut self, chunk: Chunk, newcomer: Newcomer) {
-        let index = chunk as usize;
-        if index >= self.chunks.hashes.len() {
-            self.chunks.hashes.resize(index + 1, 0);
-            self.chunks.notes.resize((index + 1) * self.chunks.words, Cell::new(0));
-        }
-        self.chunks.ring.occupy(chunk);
-        self.chunks.hashes[index] = newcomer.hash.max(1);
-        self.renewed(chunk, newcomer.expires);
-    }
-}
-
-impl<O: Order> Keeper for InOrder<O> {
-    #[inline]
-    fn read(&mut self, chunk: Chunk, now: Moment) {
+    fn read(&mut self, id: u32, seconds: u32) -> bool {
+        let Some(chunk) = self.chunk(id) else {
+            return false;
+        };
+        let now = self.moment(seconds);
         self.chunks.ring.read(chunk);
         match O::READS {
             Reads::Bit => {}
@@ -301,28 +212,96 @@ impl<O: Order> Keeper for InOrder<O> {
                 }
             }
         }
+        true
+    }
+
+    fn renew(&mut self, id: u32, expires: u32) {
+        if let Some(chunk) = self.chunk(id) {
+            self.chunks.renew(chunk, expires);
+        }
+    }
+
+    fn insert(&mut self, id: u32, newcomer: Newcomer, seconds: u32) {
+        let Some((chunk, now)) = self.place(id, newcomer, seconds) else {
+            return;
+        };
+        let Newcomer { hash, expires, .. } = newcomer;
+        let lives = if expires == NEVER { NEVER } else { expires.saturating_sub(seconds) };
+        self.order.stored(&self.chunks, chunk, Arrival { hash, lives }, now);
+    }
+
+    fn adopt(&mut self, id: u32, newcomer: Newcomer, seconds: u32) {
+        if let Some((chunk, now)) = self.place(id, newcomer, seconds) {
+            self.order.adopted(&self.chunks, chunk, now);
+        }
+    }
+
+    fn replace(&mut self, id: u32, newcomer: Newcomer, seconds: u32) {
+        self.remove(id);
+        self.insert(id, newcomer, seconds);
+        self.read(id, seconds);
+    }
+
+    fn remove(&mut self, id: u32) {
+        if let Some(chunk) = self.chunk(id) {
+            self.order.removed(&self.chunks, chunk);
+            self.vacate(chunk);
+        }
+    }
+
+    fn evict(&mut self, seconds: u32) -> Option<(u32, u32)> {
+        let chunk = self.victim(self.moment(seconds))?;
+        let HeldObject { id, weight } = self.held[chunk as usize];
+        self.vacate(chunk);
+        Some((id, weight))
+    }
+
+    fn tune(&mut self, policy: Policy) -> bool {
+        policy.tune(&mut self.order)
+    }
+
+    fn resize(&mut self, limit: u64, seconds: u32) {
+        self.limit = limit;
+        self.evict_for(0, self.moment(seconds));
+    }
+
+    fn used(&self) -> u64 {
+        self.used
+    }
+
+    fn len(&self) -> usize {
+        self.held.len() - self.free.len()
+    }
+
+    fn bytes(&self) -> usize {
+        let keys = self.held.capacity() * size_of::<HeldObject>()
+            + (self.free.capacity() + self.chunk_of.capacity()) * 4;
+        keys + self.chunks.bytes() + self.order.bytes()
+    }
+}
+
+impl Arrays {
+    #[inline]
+    fn occupy(&mut self, chunk: Chunk, newcomer: Newcomer) {
+        let index = chunk as usize;
+        if index >= self.hashes.len() {
+            self.hashes.resize(index + 1, 0);
+            self.notes.resize((index + 1) * self.words, Cell::new(0));
+        }
+        self.ring.occupy(chunk);
+        self.hashes[index] = newcomer.hash.max(1);
+        self.renew(chunk, newcomer.expires);
     }
 
     #[inline]
-    fn stored(&mut self, chunk: Chunk, newcomer: Newcomer, now: Moment) {
-        self.occupy(chunk, newcomer);
-        let lives =
-            if newcomer.expires == NEVER { NEVER } else { newcomer.expires.saturating_sub(now.seconds) };
-        self.order.stored(&self.chunks, chunk, Arrival { hash: newcomer.hash, lives }, now);
-    }
-
-    fn adopted(&mut self, chunk: Chunk, newcomer: Newcomer, now: Moment) {
-        self.occupy(chunk, newcomer);
-        self.order.adopted(&self.chunks, chunk, now);
-    }
-
-    fn removed(&mut self, chunk: Chunk) {
-        self.order.removed(&self.chunks, chunk);
+    fn vacate(&mut self, chunk: Chunk) {
+        self.hashes[chunk as usize] = 0;
+        self.ring.vacate(chunk);
     }
 
     #[inline]
-    fn renewed(&mut self, chunk: Chunk, expires: u32) {
-        let (index, expiries) = (chunk as usize, &mut self.chunks.expiries);
+    fn renew(&mut self, chunk: Chunk, expires: u32) {
+        let (index, expiries) = (chunk as usize, &mut self.expiries);
         if index >= expiries.len() {
             if expires == NEVER {
                 return;
@@ -332,40 +311,15 @@ impl<O: Order> Keeper for InOrder<O> {
         expiries[index] = expires;
     }
 
-    #[inline]
-    fn reclaim(&mut self, now: Moment, take: impl FnMut(Chunk)) {
-        self.chunks.seconds = now.seconds;
-        self.order.reclaim(&self.chunks, now, take);
-    }
-
-    #[inline]
-    fn victim(&mut self, now: Moment) -> Option<Chunk> {
-        let mut victim = None;
-        self.order.victims(&self.chunks, 1, now, |chunk| victim = Some(chunk));
-        victim
-    }
-
-    #[inline]
-    fn vacated(&mut self, chunk: Chunk) {
-        self.chunks.hashes[chunk as usize] = 0;
-        self.chunks.ring.vacate(chunk);
-    }
-
-    fn tune(&mut self, policy: Policy) -> bool {
-        policy.tune(&mut self.order)
-    }
-
     fn reserve(&mut self, chunks: usize) {
-        let arrays = &mut self.chunks;
-        arrays.hashes.reserve_exact(chunks);
-        arrays.notes.reserve_exact(chunks * arrays.words);
-        arrays.ring.words.reserve_exact(chunks.div_ceil(64));
+        self.hashes.reserve_exact(chunks);
+        self.notes.reserve_exact(chunks * self.words);
+        self.ring.words.reserve_exact(chunks.div_ceil(64));
     }
 
     fn bytes(&self) -> usize {
-        let chunks = &self.chunks;
-        let words = chunks.notes.capacity() + chunks.hashes.capacity() + chunks.expiries.capacity();
-        words * 4 + chunks.ring.bytes() + self.order.bytes()
+        let words = self.notes.capacity() + self.hashes.capacity() + self.expiries.capacity();
+        words * 4 + self.ring.bytes()
     }
 }
 
@@ -518,7 +472,8 @@ impl Ring for Counted<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{InOrder, Keeper, Miniature, NEVER, Newcomer};
+    use super::{InOrder, Miniature as _, NEVER, Newcomer};
+    use crate::policy::Order;
     use crate::policy::PolicyOptions;
     use crate::policy::clock::{Clock, ReadBits};
     use crate::policy::fifo::Fifo;
@@ -537,10 +492,10 @@ mod tests {
     }
 
     /// Which of these find their key, if a miss stores it.
-    fn hits<K: Keeper>(keeper: K, limit: u64, ids: &[u32]) -> Vec<u8> {
-        let mut cache = Miniature::new(keeper, limit);
+    fn hits(order: impl Order, limit: u64, ids: &[u32]) -> Vec<u8> {
+        let mut cache = InOrder::new(order, limit);
         let mut step = |id| {
-            let hit = cache.read(id, || 0);
+            let hit = cache.read(id, 0);
             if !hit {
                 cache.insert(id, light(id), 0);
             }
@@ -554,16 +509,12 @@ mod tests {
         // 0 1 2 fill it and 0 is read. 3: the hand clears 0 and takes 1. 4: it takes 2. 0 hits; 1 misses: the hand
         // clears 0 once more and, past it, takes 3.
         let ids = [0, 1, 2, 0, 3, 4, 0, 1, 4, 3];
-        assert_eq!(hits(InOrder::new(Clock::default()), 3, &ids), [0, 0, 0, 1, 0, 0, 1, 0, 1, 0]);
-        assert_eq!(
-            hits(InOrder::new(Clock::default()), 2, &[0, 1, 2, 3, 2, 0]),
-            [0, 0, 0, 0, 1, 0],
-            "nothing was read"
-        );
+        assert_eq!(hits(Clock::default(), 3, &ids), [0, 0, 0, 1, 0, 0, 1, 0, 1, 0]);
+        assert_eq!(hits(Clock::default(), 2, &[0, 1, 2, 3, 2, 0]), [0, 0, 0, 0, 1, 0], "nothing was read");
     }
 
-    fn what_is_replaced_is_spared(keeper: impl Keeper) {
-        let mut cache = Miniature::new(keeper, 3);
+    fn what_is_replaced_is_spared(order: impl Order) {
+        let mut cache = InOrder::new(order, 3);
         (0..3).for_each(|id| cache.insert(id, light(id), 0));
         cache.replace(0, weighing(0, 1), 0);
         cache.insert(3, light(3), 0);
@@ -572,23 +523,23 @@ mod tests {
 
     #[test]
     fn to_store_over_a_key_counts_as_a_read() {
-        what_is_replaced_is_spared(InOrder::new(Clock::default()));
-        what_is_replaced_is_spared(InOrder::new(ReadBits::One.order(0)));
-        what_is_replaced_is_spared(InOrder::new(Lru::default()));
-        what_is_replaced_is_spared(InOrder::new(Sieve::default()));
+        what_is_replaced_is_spared(Clock::default());
+        what_is_replaced_is_spared(ReadBits::One.order(0));
+        what_is_replaced_is_spared(Lru::default());
+        what_is_replaced_is_spared(Sieve::default());
     }
 
     #[test]
     fn the_order_of_the_engine_decides() {
         // 0 1 2 fill it, 0 is read, 3 takes the place of 1, or with FIFO of 0.
         let ids = [0, 1, 2, 0, 3, 0, 1];
-        assert_eq!(hits(InOrder::new(Lru::default()), 3, &ids), [0, 0, 0, 1, 0, 1, 0]);
-        assert_eq!(hits(InOrder::new(Fifo::default()), 3, &ids), [0, 0, 0, 1, 0, 0, 0]);
+        assert_eq!(hits(Lru::default(), 3, &ids), [0, 0, 0, 1, 0, 1, 0]);
+        assert_eq!(hits(Fifo::default(), 3, &ids), [0, 0, 0, 1, 0, 0, 0]);
     }
 
     /// What is held of 0, 1, 2 and 3 if 1 has expired when 3 is stored into a cache of three.
-    fn held_after_expiry<K: Keeper>(keeper: K) -> [bool; 4] {
-        let mut cache = Miniature::new(keeper, 3);
+    fn held_after_expiry(order: impl Order) -> [bool; 4] {
+        let mut cache = InOrder::new(order, 3);
         for (id, expires, seconds) in [(0, NEVER, 0), (1, 5, 0), (2, NEVER, 0), (3, NEVER, 9)] {
             cache.insert(id, Newcomer { expires, ..light(id) }, seconds);
         }
@@ -598,22 +549,18 @@ mod tests {
 
     #[test]
     fn what_has_expired_is_known_to_those_who_ask() {
-        assert_eq!(
-            held_after_expiry(InOrder::new(Lru::default())),
-            [false, true, true, true],
-            "it was not asked"
-        );
+        assert_eq!(held_after_expiry(Lru::default()), [false, true, true, true], "it was not asked");
         let expired_goes = [true, false, true, true];
         let options = LazyLruOptions { tail_reclaim: TailReclaim::On, ..LazyLruOptions::default() };
-        assert_eq!(held_after_expiry(InOrder::new(LazyLru::new(options))), expired_goes);
+        assert_eq!(held_after_expiry(LazyLru::new(options)), expired_goes);
         let options = SegLruOptions { temp_ttl: Some(61), ..SegLruOptions::default() };
-        assert_eq!(held_after_expiry(InOrder::new(SegLru::new(options))), expired_goes);
+        assert_eq!(held_after_expiry(SegLru::new(options)), expired_goes);
         let options = KlruOptions { samples: 32, ..KlruOptions::default() };
-        assert_eq!(held_after_expiry(InOrder::new(Klru::new(options, 1))), expired_goes);
+        assert_eq!(held_after_expiry(Klru::new(options, 1)), expired_goes);
     }
 
-    fn a_removed_key_leaves_its_chunk<K: Keeper>(keeper: K) {
-        let mut cache = Miniature::new(keeper, 200);
+    fn a_removed_key_leaves_its_chunk(order: impl Order) {
+        let mut cache = InOrder::new(order, 200);
         (0..200).for_each(|id| cache.insert(id, light(id), 0));
         cache.remove(77);
         cache.remove(77);
@@ -625,15 +572,15 @@ mod tests {
 
     #[test]
     fn a_removed_key_leaves_its_chunk_to_the_next() {
-        a_removed_key_leaves_its_chunk(InOrder::new(Clock::default()));
-        a_removed_key_leaves_its_chunk(InOrder::new(Lru::default()));
+        a_removed_key_leaves_its_chunk(Clock::default());
+        a_removed_key_leaves_its_chunk(Lru::default());
     }
 
-    fn is_never_overdrawn<K: Keeper>(keeper: K) {
-        let mut cache = Miniature::new(keeper, 100);
+    fn is_never_overdrawn(order: impl Order) {
+        let mut cache = InOrder::new(order, 100);
         for id in 0..50 {
             cache.insert(id, weighing(id, 1 + id), 0);
-            assert!(cache.used() <= 100 && cache.read(id, || 0));
+            assert!(cache.used() <= 100 && cache.read(id, 0));
         }
         assert_eq!(cache.used(), 50 + 49);
         cache.resize(60, 0);
@@ -644,7 +591,7 @@ mod tests {
 
     #[test]
     fn the_room_is_never_overdrawn_even_if_it_becomes_smaller() {
-        is_never_overdrawn(InOrder::new(Clock::default()));
-        is_never_overdrawn(InOrder::new(Lru::default()));
+        is_never_overdrawn(Clock::default());
+        is_never_overdrawn(Lru::default());
     }
 }

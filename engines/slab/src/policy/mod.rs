@@ -9,7 +9,6 @@
 //!
 //! To add a policy: one file here with an [`Order`] and its [`PolicyOptions`], and one row in [`table`].
 
-pub mod any_miniature;
 mod bits;
 pub mod clock;
 pub mod fifo;

@@ -5,14 +5,15 @@ use super::fifo::FifoOptions;
 use super::klru::KlruOptions;
 use super::lazy_lru::LazyLruOptions;
 use super::lru::LruOptions;
-use super::miniature::{InOrder, KeeperUser};
+use super::miniature::{InOrder, Miniature};
 use super::s3_fifo::S3FifoOptions;
 use super::seg_lru::SegLruOptions;
 use super::sieve::SieveOptions;
 use super::two_q::TwoQOptions;
 use super::{Arrival, Chunk, Chunks, Moment, Order, PolicyOptions, Reads};
-use guira_contract::{OptionError, Spec};
+use guira_contract::{OptionError, PolicyError, Spec};
 use std::any::Any;
+use std::fmt;
 
 /// Makes everything that there is for each policy from its row: a variant by which it is known, and its options.
 macro_rules! policies {
@@ -102,10 +103,13 @@ macro_rules! policies {
                 }
             }
 
-            /// Gives the same order over plain arrays to `user`: for simulations and estimates.
-            pub fn keep<U: KeeperUser>(self, seed: u64, user: U) -> U::Output {
+            /// An empty miniature with this limit, for about `keys` keys, with memory for `chunks` cached keys
+            /// from the start. What it draws at random follows from `seed`.
+            pub fn miniature(self, seed: u64, limit: u64, keys: usize, chunks: usize) -> Box<dyn Miniature> {
                 match self {
-                    $(Policy::$policy(options) => user.with(InOrder::new(options.order(seed))),)*
+                    $(Policy::$policy(options) => Box::new(
+                        InOrder::new(options.order(seed), limit).with_keys(keys).with_chunks(chunks)
+                    ),)*
                 }
             }
         }
@@ -159,6 +163,24 @@ policies! {
     Sieve(SieveOptions),
     S3Fifo(S3FifoOptions),
     TwoQ(TwoQOptions),
+}
+
+/// The typed part of [`guira_contract::Control`] for engines that can have any [`Policy`]. [`Spec`] is for operators' text.
+pub trait PolicyControl {
+    /// The policy, and the one that is taking over, if there is one.
+    fn policies(&self) -> (Policy, Option<Policy>);
+
+    /// As [`guira_contract::Control::change_policy`].
+    ///
+    /// # Errors
+    /// If another policy is taking over, or there is no memory for the notes of this one.
+    fn switch_to(&self, policy: Policy) -> Result<(), PolicyError>;
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.spec().fmt(formatter)
+    }
 }
 
 impl Default for Policy {

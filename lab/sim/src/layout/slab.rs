@@ -6,7 +6,9 @@ use guira_contract::{
 };
 use guira_memory::slab::PAGE_BYTES;
 use guira_roster::AUTO;
-use guira_slab::{CuckooEngine, EngineOptions, HugePages, OpenError, Policy, SlabOptions, SlabSession};
+use guira_slab::{
+    CuckooEngine, EngineOptions, HugePages, OpenError, Policy, PolicyControl, SlabOptions, SlabSession,
+};
 use guira_workload::rng::mix64;
 use std::time::Duration;
 
@@ -37,10 +39,10 @@ pub(super) struct Slab {
     now: u32,
     /// When the item of each key expires.
     expiries: Vec<u32>,
-    /// What chooses the policy, if the options do not.
+    /// Chooses the policy or the division of memory, if the options leave that to it.
     advisor: Option<Advisor>,
     options: Options,
-    /// What becomes of items of each size.
+    /// Items and hits of each size.
     uses: Vec<ChunkUse>,
     reads: u64,
     hits: u64,
@@ -48,7 +50,7 @@ pub(super) struct Slab {
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Options {
-    /// `None` for the one that would miss least, as a sample of the requests says.
+    /// `None`: chosen by a sample of the requests.
     policy: Option<Policy>,
     division: Division,
 }
@@ -58,7 +60,7 @@ pub(super) struct Options {
 pub(super) enum Division {
     /// So that all items stay for the same time.
     Age,
-    /// By what reads hit, as far as a sample of them tells.
+    /// By hits, from a sample of the reads.
     Hits,
 }
 
@@ -93,7 +95,7 @@ impl Options {
 
 /// Requests between two looks at what was learnt.
 const PULSE_EVERY: u64 = 1000;
-/// Families of keys are of no use here.
+/// The simulator shows no families of keys.
 const DELIMITER: u8 = b':';
 
 impl Slab {
@@ -117,7 +119,7 @@ impl Slab {
         let session = engine.session();
         let (value, items) = (vec![b'v'; item_max(memory)], vec![0; keys]);
         let budget = memory as usize / Advisor::MEMORY_PART;
-        // That a size is not used is of no interest here.
+        // Unused sizes need no distinction here.
         let of_size = |chunk| ChunkUse { chunk, items: 1, hits: 0 };
         let uses = engine.chunk_sizes().into_iter().map(of_size).collect();
         let learns = || Advisor::new(budget, DELIMITER, (Subjects::SizesAndPolicies, &engine.chunk_sizes()));
@@ -170,13 +172,13 @@ impl Slab {
             reads: self.reads,
             hits: self.hits,
             is_full: stats.is_full(),
-            // There is always time to look at what is sampled.
+            // The simulator does not limit the time for samples.
             busy: Duration::from_secs(1_000_000).saturating_mul(self.now),
             capacity: stats.item_capacity(),
             stored: self.engine.stored_bytes(),
         };
-        let (policy, next) = self.engine.policy();
-        advisor.pulse(pulse, &policy, &self.uses);
+        let (policy, next) = self.engine.policies();
+        advisor.pulse(pulse, Some(policy), &self.uses);
         if self.options.division == Division::Hits {
             self.engine.weigh_sizes(&advisor.size_weights());
         }
@@ -184,8 +186,8 @@ impl Slab {
             && next.is_none()
             && let Some(better) = advisor.better()
         {
-            // If there is no room for what it notes yet, it is tried again.
-            _ = self.engine.change_policy(&better.policy);
+            // Without memory for its notes the next pulse tries again.
+            _ = self.engine.switch_to(better.policy);
         }
     }
 

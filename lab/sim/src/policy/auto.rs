@@ -1,10 +1,9 @@
-//! A cache that finds its own policy: the advisor of the server watches a sample of the requests and says when another one would miss less,
-//! and what is held goes over to that one in the order in which the former would have evicted it.
+//! A cache that chooses its policy: the server's advisor observes a sample of the requests and returns a policy that would miss less. The new
+//! policy adopts the items in the order in which the old one would have evicted them.
 
 use guira_advice::{Advisor, Observed, Pulse, Subjects, What};
 use guira_slab::Policy as Evicting;
-use guira_slab::policy::any_miniature::AnyMiniature;
-use guira_slab::policy::miniature::{NEVER, Newcomer};
+use guira_slab::policy::miniature::{Miniature, NEVER, Newcomer};
 use guira_sync::clock::Seconds;
 use guira_workload::rng::mix64;
 use guira_workload::trace::Action;
@@ -15,18 +14,18 @@ use super::{Id, Policy, Weights};
 use crate::run::Measure;
 use crate::stream::Stream;
 
-/// In the memory that the advisor has its part of, as in the server, an object that is not measured has this many bytes.
+/// Bytes of an object whose size is not simulated. The advisor's share of memory, as in the server, depends on it.
 const OBJECT_BYTES: u32 = 1024;
-/// Families of keys are of no use here.
+/// The simulator shows no families of keys.
 const DELIMITER: u8 = b':';
 
 #[derive(Debug)]
 pub(crate) struct Auto<'a> {
-    cache: Box<dyn AnyMiniature>,
+    cache: Box<dyn Miniature>,
     policy: Evicting,
     advisor: Advisor,
     weights: Weights,
-    /// When what is held expires, by key; empty while nothing does.
+    /// When each key expires; empty as long as none does.
     expiries: Vec<u32>,
     stream: &'a Stream,
     pace: u64,
@@ -36,16 +35,15 @@ pub(crate) struct Auto<'a> {
     unit: u32,
     number: usize,
     /// The second of the last pulse.
-    told: Option<u32>,
+    pulsed: Option<u32>,
     reads: u64,
     hits: u64,
-    /// Something had to go for another object.
+    /// An object was evicted.
     is_full: bool,
 }
 
 impl<'a> Auto<'a> {
-    /// A cache for some of the keys of `stream`, of which there are `keys`, and `pace` requests take a second if it tells no time. It begins
-    /// with the policy `first`.
+    /// A cache for `keys` keys of `stream`, of which `pace` requests take a second if it has no times. It begins with the policy `first`.
     pub(crate) fn new(
         first: Evicting,
         (limit, measure): (u64, Measure),
@@ -53,10 +51,10 @@ impl<'a> Auto<'a> {
         pace: u64,
     ) -> Self {
         let unit = if measure == Measure::Objects { OBJECT_BYTES } else { 1 };
-        // Where the stream is a sample, the server has all of the memory that the sample's stands for.
+        // If the stream is a sample, the server has the memory for all keys.
         let bytes = limit as f64 * f64::from(unit) / stream.rate();
         Auto {
-            cache: first.miniature(0, limit, keys),
+            cache: first.miniature(0, limit, keys, 0),
             policy: first,
             advisor: Advisor::new(
                 bytes as usize / Advisor::MEMORY_PART,
@@ -71,7 +69,7 @@ impl<'a> Auto<'a> {
             keys,
             unit,
             number: 0,
-            told: None,
+            pulsed: None,
             reads: 0,
             hits: 0,
             is_full: false,
@@ -86,7 +84,7 @@ impl<'a> Auto<'a> {
         self.expiries.get(id as usize).copied().unwrap_or(NEVER)
     }
 
-    /// What is held of `id` expires then.
+    /// The object of `id` expires at `second`.
     fn renew(&mut self, id: Id, second: u32) {
         if let Some(known) = self.expiries.get_mut(id as usize) {
             *known = second;
@@ -103,7 +101,7 @@ impl<'a> Auto<'a> {
     /// What a server does once in a second.
     fn tick(&mut self) {
         let now = self.second();
-        if self.told.replace(now) == Some(now) {
+        if self.pulsed.replace(now) == Some(now) {
             return;
         }
         let pulse = Pulse {
@@ -111,17 +109,15 @@ impl<'a> Auto<'a> {
             reads: self.reads,
             hits: self.hits,
             is_full: self.is_full,
-            // There is always time to look at what is sampled.
+            // The simulator does not limit the time for samples.
             busy: Duration::from_secs(1_000_000).saturating_mul(now),
             capacity: self.limit as f64 * f64::from(self.unit),
             stored: 0,
         };
-        self.advisor.pulse(pulse, &self.policy.spec(), &[]);
-        let Some(Ok(policy)) = self.advisor.better().map(|better| Evicting::read(&better.policy)) else {
-            return;
-        };
-        self.change_to(policy, now);
-        self.advisor.pulse(pulse, &self.policy.spec(), &[]);
+        self.advisor.pulse(pulse, Some(self.policy), &[]);
+        let Some(better) = self.advisor.better() else { return };
+        self.change_to(better.policy, now);
+        self.advisor.pulse(pulse, Some(self.policy), &[]);
     }
 
     fn change_to(&mut self, policy: Evicting, now: u32) {
@@ -129,7 +125,7 @@ impl<'a> Auto<'a> {
         if self.cache.tune(policy) {
             return;
         }
-        let mut heir = policy.miniature(0, self.limit, self.keys);
+        let mut heir = policy.miniature(0, self.limit, self.keys, 0);
         while let Some((id, weight)) = self.cache.evict(now) {
             heir.adopt(
                 id,

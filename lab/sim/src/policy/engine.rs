@@ -1,9 +1,10 @@
-//! The engine's own policies: a cache of keys alone ([`Miniature`]) behind [`Policy`], so that what is simulated is the
-//! very code that evicts in the server.
+//! The engine's own policies: a cache of keys without values ([`Miniature`]) behind [`Policy`]. It evicts with
+//! the code of the server.
 //!
 //! Seconds are those of the stream, or a fixed number of requests each if it has no times.
 
-use guira_slab::policy::miniature::{Keeper, Miniature, NEVER, Newcomer};
+use guira_slab::policy::Order;
+use guira_slab::policy::miniature::{InOrder, Miniature, NEVER, Newcomer};
 use guira_workload::rng::mix64;
 use guira_workload::trace::Action;
 
@@ -15,26 +16,30 @@ pub(crate) const PACE: u64 = 1000;
 
 /// A cache in the order of an engine.
 #[derive(Debug)]
-pub struct Engine<'a, K> {
-    cache: Miniature<K>,
+pub struct Engine<'a, M: ?Sized> {
     stream: &'a Stream,
     pace: u64,
     /// The request that is being simulated.
     number: usize,
+    cache: Box<M>,
 }
 
-impl<'a, K: Keeper> Engine<'a, K> {
-    /// A cache for `stream`, of which `pace` requests take a second if it tells no time.
-    pub fn new(keeper: K, limit: u64, stream: &'a Stream, pace: u64) -> Self {
-        Self::of_keys(keeper, limit, stream, pace, stream.keys())
+impl<'a, O: Order> Engine<'a, InOrder<O>> {
+    /// A cache for `stream`, of which `pace` requests take a second if it has no times.
+    pub fn new(order: O, limit: u64, stream: &'a Stream, pace: u64) -> Self {
+        let cache = InOrder::new(order, limit).with_keys(stream.keys());
+        Self { stream, pace, number: 0, cache: Box::new(cache) }
     }
+}
 
-    /// The same for a cache that has only so many keys, which it numbers itself.
-    pub(crate) fn of_keys(keeper: K, limit: u64, stream: &'a Stream, pace: u64, keys: usize) -> Self {
-        let cache = Miniature::new(keeper, limit).with_keys(keys);
-        Self { cache, stream, pace, number: 0 }
+impl<'a> Engine<'a, dyn Miniature> {
+    /// The same with a policy that is known at run time.
+    pub(crate) fn of(cache: Box<dyn Miniature>, stream: &'a Stream, pace: u64) -> Self {
+        Self { stream, pace, number: 0, cache }
     }
+}
 
+impl<M: Miniature + ?Sized> Engine<'_, M> {
     fn expires(&self) -> u32 {
         expires(self.stream, self.pace, self.number)
     }
@@ -53,7 +58,7 @@ pub(super) fn second(stream: &Stream, pace: u64, number: usize) -> u32 {
     if stream.times.is_usual() { (number as u64 / pace) as u32 } else { stream.times.get(number) }
 }
 
-impl<K: Keeper> Policy for Engine<'_, K> {
+impl<M: Miniature + ?Sized> Policy for Engine<'_, M> {
     #[inline]
     fn begin(&mut self, number: usize) {
         self.number = number;
@@ -62,7 +67,7 @@ impl<K: Keeper> Policy for Engine<'_, K> {
     #[inline]
     fn read(&mut self, id: Id) -> bool {
         let (stream, pace, number) = (self.stream, self.pace, self.number);
-        let hit = self.cache.read(id, || second(stream, pace, number));
+        let hit = self.cache.holds(id) && self.cache.read(id, second(stream, pace, number));
         // With objects a store of what is held is driven as a read, since nothing moves; its expiry is new.
         if hit && stream.actions.get(number) == Action::Set && !stream.ttls.is_usual() {
             self.cache.renew(id, self.expires());
@@ -92,7 +97,6 @@ mod tests {
     use guira_slab::policy::Order;
     use guira_slab::policy::lazy_lru::{LazyLru, LazyLruOptions, TailReclaim};
     use guira_slab::policy::lru::Lru;
-    use guira_slab::policy::miniature::InOrder;
     use guira_workload::trace::Trace;
 
     use super::{Engine, PACE};
@@ -108,7 +112,7 @@ mod tests {
 
     /// Hits of numbers below 5 in a cache of three.
     fn hits_in_three(order: impl Order, pace: u64, ids: &[u32]) -> Vec<u8> {
-        hits(Engine::new(InOrder::new(order), 3, &stream("a\nb\nc\nd\ne\n"), pace), ids)
+        hits(Engine::new(order, 3, &stream("a\nb\nc\nd\ne\n"), pace), ids)
     }
 
     #[test]
@@ -125,7 +129,7 @@ mod tests {
         let text = "0,b,1,5,1,set,0\n0,a,1,5,1,set,5\n0,c,1,5,1,set,0\n9,d,1,5,1,set,0\n";
         let stream = stream(text);
         let options = LazyLruOptions { tail_reclaim: TailReclaim::On, ..LazyLruOptions::default() };
-        let mut engine = Engine::new(InOrder::new(LazyLru::new(options)), 3, &stream, PACE);
+        let mut engine = Engine::new(LazyLru::new(options), 3, &stream, PACE);
         for (number, id) in [0, 1, 2, 3].into_iter().enumerate() {
             engine.begin(number);
             engine.insert(id, 1);

@@ -125,10 +125,11 @@ struct Best {
 ///
 /// Where requests tell no time, it would be a guess what `lazy-lru` does.
 fn fixed_policies(stream: &Stream) -> Result<Vec<Choice>, OptionError> {
-    let all = Policy::all().map(|(policy, _)| policy.name());
-    let mut names: Vec<&str> = all.filter(|name| stream.has_times() || *name != "lazy-lru").collect();
-    names.extend(CANDIDATES.into_iter().filter(|name| name.contains(':')));
-    names.into_iter().map(Choice::parse).collect()
+    let usual: Vec<Policy> = Policy::all().map(|(policy, _)| policy).collect();
+    let others = CANDIDATES.iter().filter(|policy| !usual.contains(policy)).map(Policy::to_string);
+    let all = usual.iter().map(|policy| policy.name().to_owned());
+    let names = all.filter(|name| stream.has_times() || name != "lazy-lru").chain(others);
+    names.map(|name| Choice::parse(&name)).collect()
 }
 
 /// Simulates what it takes, and answers.

@@ -1,32 +1,22 @@
-//! `stats mrc`: what more memory, less of it, or another policy would be worth.
+//! `stats mrc`: the hit ratios of more memory, less memory, and other policies.
 
-use super::classes::class_sum;
 use super::{Admin, Lines};
 use crate::background::push_encoded;
-use crate::learning::PART;
-use guira_advice::{Advice, Advisor, ChunkUse, LongSet, Policies, PoolAdvice, Pulse, SCALES, WorkingSet};
-use guira_commands::CommandCount;
-use guira_contract::{ClassStats, EngineStats};
+use guira_advice::{Advice, Advisor, LongSet, Policies, PoolAdvice, SCALES, WorkingSet};
 use guira_memory::MIB;
 use guira_protocol::fits_in_text;
-use guira_sync::atomic::Ordering;
-use guira_sync::clock::{Seconds, process_cpu};
-
-/// Commands that needed an item and found it, as far as they are counted by class and the advisor sees them.
-const NEEDED: [CommandCount; 4] =
-    [CommandCount::GetHits, CommandCount::IncrHits, CommandCount::DecrHits, CommandCount::CasHits];
 
 impl Admin {
     /// Answers `stats mrc`, but for its end.
     pub(super) fn advise(&self, advisor: &Advisor, out: &mut Lines<'_>) {
-        self.update_advisor(self.shared.clock.now());
+        self.auto.pulse(self.shared.clock.now());
         advisor.policies().iter().for_each(|policies| show_policies(out, policies));
-        out.stat("policy_changes", self.chosen.changes());
+        out.stat("policy_changes", self.auto.describe().changes);
         let Some(advice) = advisor.advice() else { return };
         show_sample(out, &advice, advisor.dropped());
         for one in &advice.policies {
             for (scale, ratio) in SCALES.into_iter().zip(one.hit_ratios) {
-                out.stat(&format!("{}:hit_ratio:{scale}", one.policy.name), known(ratio));
+                out.stat(&format!("{}:hit_ratio:{scale}", one.policy.name()), known(ratio));
             }
         }
         show_set(out, "", advice.working_set);
@@ -43,78 +33,6 @@ impl Admin {
             show_set(out, &whose, family.working_set);
             show_long_sets(out, &whose, &family.long_sets);
             out.stat(&format!("{whose}pool"), pool(family.pool));
-        }
-    }
-
-    /// What was stored since the start, in bytes, as the engine counts time.
-    pub(crate) fn stored_bytes(&self) -> u64 {
-        self.control.stored_bytes()
-    }
-
-    /// Has the policy and the division of memory follow what the requests say. Returns how much is to be stored until the next time.
-    pub(crate) fn learn(&self, now: Seconds) -> u64 {
-        let Some(capacity) = self.update_advisor(now) else {
-            return u64::MAX;
-        };
-        self.choose_policy();
-        self.weigh_sizes();
-        self.stored_bytes() + (capacity / PART) as u64
-    }
-
-    /// Tells the advisor how the server begins: empty, or with a cache that evicts already.
-    pub(crate) fn begin_to_learn(&self) {
-        self.update_advisor(self.shared.clock.now());
-    }
-
-    /// Gives the advisor the figures of the server. Returns how much memory there is for items, in bytes; `None` without an advisor.
-    pub(super) fn update_advisor(&self, now: Seconds) -> Option<f64> {
-        let advisor = self.shared.advisor.as_ref()?;
-        let flushed_at = self.advice_flushed_at.load(Ordering::Relaxed);
-        if flushed_at != 0 && flushed_at <= now.0 {
-            self.advice_flushed_at.store(0, Ordering::Relaxed);
-            advisor.flush();
-        }
-        let sum = |what| self.shared.command_sum(what);
-        let stats = self.control.stats();
-        let pulse = Pulse {
-            now,
-            // Not those of touch, which the model does not see.
-            reads: sum(CommandCount::CmdGet),
-            hits: sum(CommandCount::GetHits),
-            is_full: stats.is_full(),
-            busy: process_cpu(),
-            capacity: stats.item_capacity(),
-            stored: self.control.stored_bytes(),
-        };
-        advisor.pulse(pulse, &self.control.policy().0, &self.chunk_uses(&stats));
-        Some(pulse.capacity)
-    }
-
-    /// What has become of the items of each class.
-    fn chunk_uses(&self, stats: &EngineStats) -> Vec<ChunkUse> {
-        let of_class = |class: &ClassStats| ChunkUse {
-            chunk: class.chunk_size as usize,
-            items: class.items,
-            hits: NEEDED.iter().map(|what| class_sum(&self.shared, class.id, *what)).sum(),
-        };
-        stats.classes.iter().map(of_class).collect()
-    }
-
-    /// Has memory be divided among sizes of items as the sample of the requests says.
-    pub(super) fn weigh_sizes(&self) {
-        if let Some(advisor) = &self.shared.advisor {
-            self.control.weigh_sizes(&advisor.size_weights());
-        }
-    }
-
-    /// Items stored now are gone at `at`.
-    pub(super) fn flush_advice(&self, now: Seconds, at: Seconds) {
-        if let Some(advisor) = &self.shared.advisor {
-            if at <= now {
-                advisor.flush();
-            } else {
-                self.advice_flushed_at.store(at.0, Ordering::Relaxed);
-            }
         }
     }
 }
@@ -137,7 +55,7 @@ fn name_of(prefix: &[u8]) -> String {
     String::from_utf8_lossy(&name).into_owned()
 }
 
-/// What the policies that can be changed to miss.
+/// The misses of the policies that the server may choose.
 fn show_policies(out: &mut Lines<'_>, policies: &Policies) {
     out.stat("policies_rate", format!("{:.8}", policies.rate));
     out.stat("policies_objects", policies.objects);

@@ -4,7 +4,7 @@ use super::general::absent;
 use super::lines::{ITEMS, ITEMS_LAST, SLABS, SLABS_LAST};
 use super::{Admin, Lines};
 use crate::shared::Shared;
-use guira_commands::{BY_CLASS, CommandCount};
+use guira_commands::BY_CLASS;
 use guira_sync::metrics::Metric;
 
 /// What memcached shows of lists in order of use, and of items that are held or moved in them: there are none here.
@@ -41,18 +41,11 @@ impl Admin {
             let mut slab = |name: &str, value: u64| out.stat(&format!("{}:{name}", class.id), value);
             SLABS.iter().for_each(|line| slab(line.metric.name, (line.value)(class)));
             for what in BY_CLASS {
-                slab(what.name(), class_sum(&self.shared, class.id, what));
+                slab(what.name(), self.shared.class_sum(class.id, what));
             }
         }
         out.lines(SLABS_LAST, &self.figures(&stats));
     }
-}
-
-/// How often one of `BY_CLASS` was counted of a class, about.
-pub(super) fn class_sum(shared: &Shared, class: u32, what: CommandCount) -> u64 {
-    let Some(index) = BY_CLASS.iter().position(|other| *other == what) else { return 0 };
-    let class = u8::try_from(class).unwrap_or(0);
-    shared.workers.iter().map(|(_, commands)| commands.classes.get(class, index)).sum()
 }
 
 /// The items to store in a class without a cas unique, about.

@@ -120,7 +120,7 @@ impl Admin {
                 add(out, metric, Scope::Class, &slab, "0");
             }
         }
-        let sum = |what| classes::class_sum(&self.shared, class.id, what);
+        let sum = |what| self.shared.class_sum(class.id, what);
         for what in BY_CLASS {
             let metric = &CommandCount::ROWS[what as usize];
             add(out, metric, Scope::CommandsOfClass, &slab, &sum(what).to_string());
@@ -160,8 +160,9 @@ impl Admin {
         let options = options.split_once(':').map_or("", |(_, options)| options);
         out.sample(POLICY_INFO, &[&policy.name, options], 1);
         out.sample(POLICY_SWITCHING, &[], u32::from(next.is_some()));
-        out.sample(POLICY_AUTO, &[], u32::from(self.chooses_policy()));
-        out.sample(POLICY_CHANGES, &[], self.chosen.changes());
+        let auto = self.auto.describe();
+        out.sample(POLICY_AUTO, &[], u32::from(auto.is_auto));
+        out.sample(POLICY_CHANGES, &[], auto.changes);
         let hidden =
             EngineStats::ROWS.iter().filter(|metric| super::general::ELSEWHERE.contains(&metric.name));
         for metric in hidden {

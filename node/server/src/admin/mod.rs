@@ -11,7 +11,6 @@ mod lines;
 mod lru;
 mod metrics;
 mod naming;
-mod operator;
 mod policy;
 mod settings;
 mod status;
@@ -24,6 +23,7 @@ pub(crate) use settings::Settings;
 pub(crate) use verbs::Answer;
 
 use crate::VERSION;
+use crate::auto::PolicyController;
 use crate::background::{BackgroundTask, BeginWalk, DetachedConnection, LAST_DUMPED, Listing, begin_walk};
 use crate::shared::Shared;
 use crate::watch::TooMany;
@@ -36,8 +36,6 @@ use guira_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use guira_sync::clock::Seconds;
 use guira_sync::lock::Mutex;
 use latencies::Detail;
-use operator::Operator;
-use policy::Chosen;
 use std::fmt;
 use std::sync::Arc;
 
@@ -62,10 +60,7 @@ pub(crate) struct Admin {
     region_log_limit: RateLimited,
     /// The value of `region_no_room` that was last logged. Relaxed: it only decides what is logged.
     region_no_room: AtomicU64,
-    /// When what advice knows is to be flushed; 0 for never. Relaxed: a second more or less.
-    advice_flushed_at: AtomicU32,
-    chosen: Chosen,
-    operator: Operator,
+    auto: Arc<PolicyController>,
     differences: Differences,
 }
 
@@ -79,11 +74,12 @@ const VERBOSITY_MAX: u32 = 2;
 
 impl Admin {
     pub(crate) fn new<E: Engine>(engine: &E, shared: Arc<Shared>, settings: Settings) -> Self {
+        let control: Arc<dyn Control> = Arc::new(engine.clone());
         Admin {
-            control: Arc::new(engine.clone()),
+            auto: Arc::new(PolicyController::new(control.clone(), shared.clone())),
+            control,
             begin_walk: begin_walk(engine.clone()),
             memory: AtomicU64::new(shared.options.memory.0 as u64),
-            chosen: Chosen::default(),
             shared,
             settings,
             crawler: AtomicBool::new(true),
@@ -95,8 +91,6 @@ impl Admin {
             is_shrinking: AtomicBool::new(false),
             region_log_limit: RateLimited::every(60),
             region_no_room: AtomicU64::new(0),
-            advice_flushed_at: AtomicU32::new(0),
-            operator: Operator::default(),
             differences: Differences::default(),
         }
     }
@@ -209,7 +203,7 @@ impl Admin {
     /// Makes all items that are stored now disappear at `at`.
     pub(crate) fn flush(&self, now: Seconds, at: Seconds) {
         self.control.flush(now, at);
-        self.flush_advice(now, at);
+        self.auto.flush(now, at);
     }
 
     /// Makes all items that are stored now, and whose keys begin with one of `prefixes`, disappear. The sample of requests keeps them: it is of the clients'
@@ -277,13 +271,23 @@ impl Admin {
         take(&handed_over).map_or(Ok(()), |detached| Err((detached, "SERVER_ERROR out of memory")))
     }
 
+    /// Learns from requests, on this thread, until the server stops.
+    pub(crate) fn learn(&self) {
+        self.auto.run(|now| self.pulse(now));
+    }
+
+    /// Reports the state at the start to the advisor.
+    pub(crate) fn begin_to_learn(&self) {
+        self.auto.begin();
+    }
+
     /// How many items there are, expired ones that were not found yet among them.
     pub(crate) fn item_count(&self) -> u64 {
         self.control.stats().items
     }
 
     /// To be called once a second.
-    pub(crate) fn pulse(&self, now: Seconds) {
+    fn pulse(&self, now: Seconds) {
         if let Some(top_keys) = &self.shared.top_keys {
             top_keys.turn(now);
         }

@@ -46,12 +46,13 @@ impl Admin {
 
     fn policy_json(&self) -> Value {
         let (now, next) = self.control.policy();
+        let auto = self.auto.describe();
         json!({
             "now": now.to_string(),
             "next": next.map(|next| next.to_string()),
-            "auto": self.chooses_policy(),
-            "changes": self.chosen.changes(),
-            "reason": self.chosen.reason(),
+            "auto": auto.is_auto,
+            "changes": auto.changes,
+            "reason": auto.reason,
         })
     }
 
@@ -90,7 +91,7 @@ impl Admin {
     }
 
     fn mrc_json(&self, advisor: &Advisor) -> Option<Value> {
-        self.update_advisor(self.shared.clock.now());
+        self.auto.pulse(self.shared.clock.now());
         let Advice { seconds, reads, sampled_reads, objects, measured, uncertainty, policies, .. } =
             advisor.advice()?;
         let policies = policies.iter().map(|one| {

@@ -43,7 +43,7 @@ impl Admin {
             verb,
             AdminVerb::CacheMemlimit | AdminVerb::Slabs | AdminVerb::Policy | AdminVerb::LruCrawler
         );
-        let _one_at_a_time = changes.then(|| self.operator.wait());
+        let _one_at_a_time = changes.then(|| self.auto.lock_changes());
         match verb {
             AdminVerb::CacheMemlimit => self.memory_limit(&words),
             AdminVerb::Slabs => self.slabs_verb(&words),

@@ -4,10 +4,10 @@ use super::prepare::Starting;
 use super::running::{Bound, Held, Running, ServerStatus, close_unserved};
 use super::workers::workers;
 use crate::admin::{Admin, Settings};
+use crate::auto::kept;
 use crate::counters::ServerCount;
 use crate::direct;
 use crate::errors::StartError;
-use crate::kept_policy;
 use crate::memory_split::MemorySplit;
 use crate::options::Options;
 use crate::ports::Ports;
@@ -78,7 +78,7 @@ impl Host for Starting<'_> {
 
 /// What the server keeps in a region beside the items.
 fn notes(shared: &Shared, control: &impl Control) -> Vec<u8> {
-    [saved_counters::write(shared), kept_policy::write(shared, control)].concat()
+    [saved_counters::write(shared), kept::write(shared, control)].concat()
 }
 
 impl<E: Engine + Clone> Held for E {
@@ -139,7 +139,7 @@ fn start_with<E: Engine + Clone>(
     let chunks = engine.chunk_sizes();
     let shared = Arc::new(Shared::new(host.clone(), clock, options, hub, meters, background_tasks, &chunks));
     saved_counters::read(notes, &shared);
-    kept_policy::read(notes, &shared, engine);
+    kept::read(notes, &shared, engine);
     let incoming = std::mem::take(&mut bringing.incoming);
     let arrivals = arrivals(incoming, &shared, &ports);
     register(&shared, &ports, &udp)?;

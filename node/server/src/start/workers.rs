@@ -41,7 +41,7 @@ pub(super) fn workers<E: Engine>(
         };
         crew.start(index, placement, make)?;
     }
-    // Asked here, so that no thread is started for an engine that has no use for it.
+    // Checked here, so that no thread is started for an engine that does not support it.
     if engine.commit_ahead() != CommitAhead::Unsupported {
         let (engine, host) = (engine.clone(), shared.host.clone());
         crew.spawn("committer".to_owned(), move || {
@@ -49,6 +49,11 @@ pub(super) fn workers<E: Engine>(
             Ok(())
         })?;
     }
+    let admin = admin.clone();
+    crew.spawn("controller".to_owned(), move || {
+        admin.learn();
+        Ok(())
+    })?;
     crew.wait_until_ready()?;
     Ok(crew)
 }

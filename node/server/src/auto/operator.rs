@@ -2,7 +2,7 @@
 
 use guira_sync::lock::{Mutex, MutexGuard};
 
-/// Who changes the server holds this.
+/// The right to change the server.
 #[derive(Debug, Default)]
 pub(super) struct Operator {
     /// LOCK: operator. What a command sets and what it shows are of the same command. May take all others, and any time.
@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_does_not_wait_changes_nothing_beside_another() {
+    fn two_changes_do_not_overlap() {
         let operator = Operator::default();
         let held = operator.wait();
         assert!(operator.at_once().is_none());

@@ -1,7 +1,7 @@
-//! The replacement policy of a server whose options leave it to the server, across a stop or a takeover: a line among the notes that lie with the items.
+//! The policy across a stop or a takeover, if the options say `auto`: a line among the notes that are kept with the items.
 //!
-//! `policy auto NAME:key=value,…` if the server has chosen it, `policy command NAME:key=value,…` if a command has. The notes are lines of a name and a
-//! number otherwise, and a version that does not know this line finds no number and ignores it.
+//! `policy auto NAME:key=value,…` if the server has chosen it, `policy command NAME:key=value,…` if a command has. All other notes are
+//! lines of a name and a number, so that a version that does not know this line ignores it.
 
 use crate::shared::Shared;
 use guira_contract::{Control, Spec};
@@ -16,7 +16,7 @@ fn is_left_to_server(shared: &Shared) -> bool {
     shared.options.choice().is_ok_and(|choice| choice.is_auto())
 }
 
-/// Writes the policy, or the one that is taking over; nothing if the options say which it is.
+/// Writes the policy, or the one that is taking over; nothing if the options name a policy.
 pub(crate) fn write(shared: &Shared, control: &impl Control) -> Vec<u8> {
     if !is_left_to_server(shared) {
         return Vec::new();
@@ -26,13 +26,13 @@ pub(crate) fn write(shared: &Shared, control: &impl Control) -> Vec<u8> {
     format!("{NAME}{by} {}\n", next.unwrap_or(policy)).into_bytes()
 }
 
-/// Has the policy that was written take over, if the options still leave it to the server. To be called before the workers start.
+/// Restores the policy that was written, if the options still say `auto`. To be called before the workers start.
 pub(crate) fn read(written: &[u8], shared: &Shared, control: &impl Control) {
     let text = String::from_utf8_lossy(written);
     let Some((by, policy)) = text.lines().find_map(kept).filter(|_| is_left_to_server(shared)) else {
         return;
     };
-    // A server that goes on since no other could has it already.
+    // A server that resumes after a failed takeover has it already.
     let (now, next) = control.policy();
     if next.unwrap_or(now) != policy
         && let Err(error) = control.change_policy(&policy)
@@ -46,7 +46,7 @@ pub(crate) fn read(written: &[u8], shared: &Shared, control: &impl Control) {
     }
 }
 
-/// What a line says of the policy: who has chosen it, and which it is.
+/// A line about the policy: `auto` or `command`, and the policy.
 fn kept(line: &str) -> Option<(&str, Spec)> {
     let (by, policy) = line.strip_prefix(NAME)?.split_once(' ')?;
     let is_known = [AUTO, COMMAND].contains(&by);
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_tells_of_the_policy_or_of_something_else() {
+    fn a_line_has_a_policy_or_something_else() {
         let policy = |line| kept(line).map(|(by, policy)| format!("{by} {policy}"));
         for line in ["policy auto s3-fifo", "policy command klru:samples=8,priority=recency"] {
             assert_eq!(policy(line).as_deref(), line.strip_prefix(NAME));

@@ -1,39 +1,40 @@
-//! When the server learns from its requests: once a second, and more often while so much is stored that the cache would be another one by then.
+//! When the server learns from its requests: once a second, and more often while stores fill the cache faster than that.
 
 use guira_sync::clock::{Millis, Seconds};
+use std::time::Duration;
 
-/// A part of the cache, of this many, is stored before it learns again within a second.
-pub(crate) const PART: f64 = 32.0;
-/// It looks no more often than this, in milliseconds: to learn takes a fraction of one.
+/// The controller learns again within a second when one part of the cache, of this number of parts, was stored.
+pub(super) const PART: f64 = 32.0;
+/// How often it checks that. To learn takes a fraction of a millisecond.
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(PAUSE);
 const PAUSE: u64 = 50;
 
-/// When it learns next.
+/// When the controller learns next.
 #[derive(Debug, Default)]
-pub(crate) struct Learning {
+pub(super) struct Rhythm {
     second: Seconds,
-    /// When it looks next whether so much was stored, …
+    /// When it checks next how much was stored, …
     look: Millis,
-    /// … and how much that is, in bytes since the start.
+    /// … and how much that has to be, in bytes since the start.
     stored: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Due {
+pub(super) enum Due {
     Nothing,
     Second,
     Fill,
 }
 
-impl Learning {
-    /// What is due at this time; `stored` tells what was stored since the start.
-    #[inline(always)]
-    pub(crate) fn due(&mut self, now: Seconds, fine: Millis, stored: impl FnOnce() -> u64) -> Due {
+impl Rhythm {
+    /// What is due at this time; `stored` returns the bytes stored since the start.
+    pub(super) fn due(&mut self, now: Seconds, fine: Millis, stored: impl FnOnce() -> u64) -> Due {
         if now != self.second {
             self.second = now;
             self.look = Millis(fine.0 + PAUSE);
             return Due::Second;
         }
-        // Clocks that tests move may go back: it never waits for that long.
+        // Tests may move the clock back: no pause is longer than `PAUSE`.
         let left = self.look.0.wrapping_sub(fine.0);
         if left > 0 && left <= PAUSE {
             return Due::Nothing;
@@ -42,8 +43,8 @@ impl Learning {
         if stored() >= self.stored { Due::Fill } else { Due::Nothing }
     }
 
-    /// It has learnt, and learns again when so much is stored.
-    pub(crate) fn learnt(&mut self, stored: u64) {
+    /// The controller has learnt, and learns again at `stored` bytes.
+    pub(super) fn learnt(&mut self, stored: u64) {
         self.stored = stored;
     }
 }
@@ -54,11 +55,11 @@ mod tests {
 
     #[test]
     fn it_learns_each_second_and_when_much_was_stored_but_not_all_the_time() {
-        let mut learning = Learning::default();
+        let mut rhythm = Rhythm::default();
         let mut due = |second, fine, stored| {
-            let due = learning.due(Seconds(second), Millis(fine), || stored);
+            let due = rhythm.due(Seconds(second), Millis(fine), || stored);
             if due != Due::Nothing {
-                learning.learnt(stored + 100);
+                rhythm.learnt(stored + 100);
             }
             due
         };
