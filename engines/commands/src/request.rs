@@ -4,7 +4,7 @@ use crate::sight::{Sight, Vacancy};
 use guira_contract::{Decision, Expiry, ItemSpec, ItemState, ItemView, Meta, NewItem, OldItem, Value};
 use guira_protocol::{Store, Verb};
 use guira_sync::clock::Seconds;
-use guira_sync::simulated::is_planted;
+use guira_sync::simulated::{is_planted, sometimes};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stored {
@@ -151,6 +151,7 @@ impl Request {
                 } else if meta.state.has(ItemState::STALE) {
                     (self.put_stale(value, &meta), Stored::Stale(length))
                 } else {
+                    sometimes("void-lease-refused");
                     (Decision::Keep, Stored::Unmet)
                 }
             }

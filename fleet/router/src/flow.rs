@@ -15,7 +15,7 @@ use guira_routing::{
     Answer, Arrival, DestinationId, Facts, LogName, Op, Origin, Outcome, Request, Sink, Walks,
 };
 use guira_serving::{ReplyTo, SlotId, service_token};
-use guira_sync::simulated::is_planted;
+use guira_sync::simulated::{is_planted, sometimes};
 use guira_transport::{Interest, Poll};
 use guira_upstream::wire::can_be_sent;
 use guira_upstream::{HealthOptions, Intake, Tko, host_id, is_busy};
@@ -291,6 +291,7 @@ impl Flow {
     pub(crate) fn answer_logged(&mut self, walks: &mut Walks<Ticket>) {
         let settled = self.log.as_mut().map(DeleteLog::settled).unwrap_or_default();
         for (Waiting { origin, why, reply }, written) in settled {
+            sometimes(if written == Written::Yes { "delete-logged" } else { "delete-cannot-be-logged" });
             let answer = match written {
                 Written::Yes => Answer { line: &reply, ..Answer::of(Outcome::NotFound) },
                 Written::No if is_planted("unlogged-delete-acknowledged") => Answer::of(Outcome::NotFound),

@@ -10,7 +10,7 @@
 //! | `faults`, `found` | the faults of a seed; what a run has done and found |
 //! | `programs` | nodes, routers and invalidators as processes of the machine |
 //! | `database` | a database with a log |
-//! | `bugs` | mistakes that the simulator must find |
+//! | `bugs`, `rare` | mistakes that the simulator must find, rare branches that it must reach |
 //! | `trace` | what the programs of a run log |
 //! | `client` | clients that check each reply |
 
@@ -30,6 +30,8 @@ mod found;
 mod options;
 #[cfg(guira_simulated)]
 mod programs;
+#[cfg(guira_simulated)]
+mod rare;
 #[cfg(guira_simulated)]
 mod region;
 #[cfg(guira_simulated)]

@@ -7,6 +7,7 @@ use crate::found::{ALL, Fault, Found};
 use crate::programs::{Deletes, Program, RouterPlan, TIME, an_engine, host, server};
 use guira_client::lookaside::{LookAside, Value};
 use guira_client::text::{Endpoint, Target};
+use guira_world::hooks;
 use guira_world::net::{TcpStream, set_host};
 use guira_world::scheduler::{current_process, draw};
 use guira_world::thread::{sleep, spawn};
@@ -204,6 +205,7 @@ impl User {
                 _ => self.read(row, swarm, found),
             };
             if result.is_err() {
+                hooks::sometimes("request-of-a-user-failed");
                 lock(found).counts.failures += 1;
             }
             sleep(Duration::from_micros(draw(30_000)));

@@ -2,12 +2,15 @@
 
 use crate::found::Found;
 use crate::options::{Options, Trace};
+use crate::rare::Reached;
 use crate::scenario::{SCENARIOS, Scenario};
 use crate::trace;
 use guira_world::{Outcome, hooks, run as run_world};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
+/// So many seeds reach every rare branch.
+const MANY: u64 = 5_000;
 /// A run that takes longer, in the world's time, hangs.
 const END: Duration = Duration::from_secs(120);
 
@@ -44,7 +47,9 @@ fn run_all(options: &Options) -> Result<(), String> {
         simulated / took,
         total.steps as f64 / took / 1e6
     );
-    Ok(())
+    println!("{}", total.reached.table());
+    let faults = total.reached.faults();
+    if options.seeds >= MANY && !faults.is_empty() { Err(faults.join("\n")) } else { Ok(()) }
 }
 
 /// Runs a seed again, and compares the digests of all events.
@@ -65,6 +70,7 @@ pub(crate) struct Ran {
     time: Duration,
     steps: u64,
     digest: u64,
+    reached: Reached,
 }
 
 impl Ran {
@@ -72,18 +78,21 @@ impl Ran {
         self.found.add(&other.found);
         self.time += other.time;
         self.steps += other.steps;
+        self.reached.add(&other.reached);
     }
 
     /// A line that [`Ran::parse`] reads.
     fn line(&self) -> String {
-        format!("ran {} {} {} {}", self.time.as_nanos(), self.steps, self.digest, self.found.line())
+        let Ran { found, time, steps, digest, reached } = self;
+        format!("ran {} {steps} {digest} {};{}", time.as_nanos(), found.line(), reached.line())
     }
 
     fn parse(line: &str) -> Option<Self> {
         let mut words = line.strip_prefix("ran ")?.splitn(4, ' ');
         let mut number = || words.next()?.parse().ok();
         let (time, steps, digest) = (Duration::from_nanos(number()?), number()?, number()?);
-        Some(Ran { found: Found::parse(words.next()?)?, time, steps, digest })
+        let (found, reached) = words.next()?.split_once(';')?;
+        Some(Ran { found: Found::parse(found)?, time, steps, digest, reached: Reached::parse(reached)? })
     }
 }
 
@@ -122,7 +131,8 @@ pub(crate) fn run_here(scenario: Scenario, options: &Options) -> ExitCode {
         println!("{}", wrong.join("\n"));
         return ExitCode::FAILURE;
     }
-    println!("{}", Ran { found, time: outcome.time, steps: outcome.steps, digest: outcome.digest }.line());
+    let (time, steps, digest) = (outcome.time, outcome.steps, outcome.digest);
+    println!("{}", Ran { found, time, steps, digest, reached: Reached::of(&outcome.reached) }.line());
     ExitCode::SUCCESS
 }
 

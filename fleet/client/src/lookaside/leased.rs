@@ -3,6 +3,7 @@
 use super::leases::{self, Store, Stored, Token};
 use super::links::{Link, Urgency};
 use super::shared::Shared;
+use guira_sync::simulated::sometimes;
 
 /// Tokens of keys that are being filled. Those with which nothing is stored are given back in the end, so that others need not wait: when
 /// the fill fails, when it panics, and when the cache does not take the value.
@@ -29,7 +30,10 @@ impl<'s, 'k> Leased<'s, 'k> {
             for (store, stored) in batch.iter().zip(self.set(batch)) {
                 match stored {
                     Stored::Yes => counts.stores.add(1),
-                    Stored::Refused => counts.refusals.add(1),
+                    Stored::Refused => {
+                        sometimes("lease-set-refused");
+                        counts.refusals.add(1);
+                    }
                     Stored::Failed => {
                         counts.failed_stores.add(1);
                         continue;

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use guira_sync::clock::Stopwatch;
+use guira_sync::simulated::sometimes;
 
 use super::backoff::Backoff;
 use super::database::{Database, Wanted};
@@ -74,6 +75,7 @@ impl<'c, 'f, 'k, E> Read<'c, 'f, 'k, E> {
         loop {
             let taken = self.ask(&asked, &mut missing);
             if is_first {
+                sometimes("wait-for-a-fill");
                 self.shared.counts.waits.add(taken.len());
             }
             is_first = false;
@@ -83,6 +85,7 @@ impl<'c, 'f, 'k, E> Read<'c, 'f, 'k, E> {
                 return Ok(());
             }
             let Some(pause) = backoff.next(waited.elapsed(), &self.shared.random) else {
+                sometimes("fill-without-a-lease");
                 self.shared.counts.unleased.add(taken.len());
                 return self.fill(taken.into_iter().map(Missing::without_token).collect());
             };

@@ -7,7 +7,7 @@ use crate::counters::{Flushed, Health, TargetCount, TargetCounts};
 use guira_client::text::{Connection, TextError};
 use guira_databases::{Stop, Stopped, Way};
 use guira_sync::clock::Stopwatch;
-use guira_sync::simulated::is_planted;
+use guira_sync::simulated::{is_planted, sometimes};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -93,6 +93,7 @@ impl Delivery {
                     if was_open && failures == 0 && is_broken {
                         continue;
                     }
+                    sometimes("delivery-failed");
                     failures += 1;
                     self.report(task, &error, failures);
                     self.stop.wait(backoff.after(&error))?;

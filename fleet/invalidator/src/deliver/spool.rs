@@ -8,7 +8,7 @@ use super::spool_file::{
 use crate::batch::Work;
 use crate::position::{Lock, PositionError, lock};
 use guira_disk::{self as disk, File, OpenOptionsExt};
-use guira_sync::simulated::is_planted;
+use guira_sync::simulated::{is_planted, sometimes};
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -103,6 +103,7 @@ impl Spool {
             let Whole { form, length, before } = whole;
             let torn = (data.len() as u64).saturating_sub(length);
             if torn > 0 {
+                sometimes("spool-ends-in-a-torn-write");
                 // Operator: Nothing: these deletes are read again from the database's log.
                 tracing::warn!(
                     "discarded {torn} bytes at the end of {}: an incomplete write before a crash, never \
@@ -161,9 +162,11 @@ impl Spool {
             None => self.begin()?,
         };
         if let Err(error) = writer.write_all(&records).and_then(|()| sync(&writer)) {
+            sometimes("spool-cannot-be-written");
             self.take_back(&writer);
             return Err(error);
         }
+        sometimes("deletes-spooled");
         self.writer = Some(writer);
         if let Some(last) = self.segments.back_mut() {
             last.length += records.len() as u64;

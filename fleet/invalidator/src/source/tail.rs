@@ -5,7 +5,7 @@ use super::{Changes, Log, OnGap, SourceError};
 use crate::counters::{Count, Counts};
 use guira_databases::Stop;
 use guira_sync::clock::{Stopwatch, wall_clock};
-use guira_sync::simulated::is_planted;
+use guira_sync::simulated::{is_planted, sometimes};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -69,6 +69,7 @@ impl<C: Changes> Tail<C> {
             match error {
                 SourceError::Stopped(_) => return Ok(()),
                 SourceError::Gap(gap) if self.on_gap == OnGap::Flush => {
+                    sometimes("gap-in-the-log");
                     self.counts.add(Count::Gaps);
                     start = if is_planted("gap-unflushed") { Start::End } else { Start::EndAfterGap };
                     left = flushes.left(clock.elapsed());
@@ -79,6 +80,7 @@ impl<C: Changes> Tail<C> {
                     return Err(error);
                 }
                 error => {
+                    sometimes("log-connection-failed");
                     self.counts.add(Count::SourceFailures);
                     // Operator: Check that the database answers, and the invalidator's login and grants.
                     // Cached values stay old until then.

@@ -1,6 +1,6 @@
 //! What one worker reports about the health of a server, and when it probes the server.
 
-use guira_sync::simulated::is_planted;
+use guira_sync::simulated::{is_planted, sometimes};
 use guira_upstream::{Health, HealthOptions, ProbeSchedule, Prober, Tko};
 use std::sync::Arc;
 
@@ -60,6 +60,7 @@ impl HealthMonitor {
 
     fn probe_as(&mut self, prober: Option<Prober>, now_ms: u64) -> Option<Tko> {
         prober.filter(|prober| *prober == Prober::Caller)?;
+        sometimes("server-out-of-service");
         self.schedule = Some(ProbeSchedule::begin(now_ms, &self.options));
         Some(self.health.tko().unwrap_or(Tko::Hard))
     }
@@ -88,6 +89,7 @@ impl HealthMonitor {
         let Some(schedule) = self.schedule.as_mut().filter(|schedule| now_ms >= schedule.next_ms) else {
             return false;
         };
+        sometimes("probe-sent");
         schedule.advance(now_ms, &self.options, random);
         true
     }

@@ -2,6 +2,7 @@
 
 use super::super::entry::Entry;
 use guira_disk::{self as disk, File, MetadataExt, OpenOptionsExt, TryLockError};
+use guira_sync::simulated::sometimes;
 use rustix::fs::OFlags;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
@@ -48,7 +49,10 @@ impl HeldLog {
         }
         match file.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::WouldBlock) => {
+                sometimes("delete-log-is-written-to");
+                return Ok(None);
+            }
             Err(TryLockError::Error(error)) => return Err(error),
         }
         // Who had it before may have removed it.

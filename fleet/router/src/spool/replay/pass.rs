@@ -11,6 +11,7 @@ use super::progress::{self, Progress, ProgressFile};
 use super::report::{FileEnd, FileFate, FileReport, Left, LeftReason, ReplayReport};
 use guira_routing::config::Address;
 use guira_sync::clock::Stopwatch;
+use guira_sync::simulated::sometimes;
 use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
@@ -458,6 +459,7 @@ impl Replay {
             match kept.finish(&file.path, &work.progress) {
                 Ok(()) => {
                     work.report.fate = FileFate::Removed;
+                    sometimes("logged-deletes-delivered");
                     self.counts.add(LogCount::FilesDone, 1);
                 }
                 Err(error) => work.report.error = Some(format!("cannot remove the file: {error}")),
