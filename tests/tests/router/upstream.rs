@@ -139,6 +139,17 @@ fn a_flag_that_a_server_does_not_know_costs_no_connection() {
 }
 
 #[test]
+fn a_flag_without_meaning_for_a_command_costs_no_connection() {
+    let node = Server::start();
+    let router = Router::start(&["--config-str", &config_of(&node)]);
+    let mut client = router.connect();
+    client.exchange("set y 0 0 1\r\nY\r\nmd y v k\r\nmd y v\r\n", "STORED\r\nHD ky\r\nNF\r\n");
+    client.exchange("ms y 1 v\r\nY\r\nmd y v q\r\nmn\r\n", "HD\r\nMN\r\n");
+    let stats = client.stats("");
+    assert_eq!((&*stats["num_connections_closed"], &*stats["result_remote_error_count"]), ("0", "0"));
+}
+
+#[test]
 fn a_reply_to_another_kind_of_request_is_nobodys() {
     for (request, reply) in [
         ("set k 0 0 1\r\nx\r\n", "DELETED\r\n"),

@@ -96,7 +96,7 @@ pub fn read(input: &[u8], value_max: u32) -> Read<'_> {
         [ref line @ .., b'\r'] => line,
         ref line => line,
     };
-    let block = Block { input, at: end + 1, value_max };
+    let block = Block { input, line, at: end + 1, value_max };
     if line == reply::END {
         return Read::Reply(Reply::End, end + 1);
     }
@@ -124,6 +124,8 @@ pub fn read(input: &[u8], value_max: u32) -> Read<'_> {
 #[derive(Clone, Copy)]
 struct Block<'a> {
     input: &'a [u8],
+    /// The line in front of it, without its end.
+    line: &'a [u8],
     at: usize,
     value_max: u32,
 }
@@ -161,15 +163,10 @@ impl<'a> Block<'a> {
     fn meta_value(self, rest: &'a [u8]) -> Read<'a> {
         match digits(rest) {
             Some((length, b"" | [b' ', ..])) => {
-                self.reply(length, |value, _| Reply::MetaValue { line: self.line(), value })
+                self.reply(length, |value, _| Reply::MetaValue { line: self.line, value })
             }
             _ => Read::Broken,
         }
-    }
-
-    /// The line in front of the data block, without its end.
-    fn line(self) -> &'a [u8] {
-        &self.input[..self.at - LINE_END.len()]
     }
 
     /// The reply once its data block has arrived.
@@ -192,7 +189,7 @@ impl<'a> Block<'a> {
         if length <= u64::from(self.value_max) {
             Read::Unfinished(self.at + block as usize)
         } else if length <= LENGTH_MAX {
-            Read::TooLong { line: self.line(), taken: self.at, block }
+            Read::TooLong { line: self.line, taken: self.at, block }
         } else {
             Read::Broken
         }

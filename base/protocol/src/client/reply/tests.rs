@@ -76,6 +76,10 @@ fn a_line_may_end_with_a_line_feed() {
     let Read::Reply(Reply::Value(value), taken) = first(input) else { panic!("{:?}", first(input)) };
     assert_eq!((value.flags, value.value, taken), (7, b"abc".as_slice(), input.len()));
     assert_eq!(first(b"STORED\n"), Read::Reply(Reply::Line(b"STORED"), 7));
+    let expected = Reply::MetaValue { line: b"VA 3 f10", value: b"abc" };
+    assert_eq!(first(b"VA 3 f10\nabc\r\n"), Read::Reply(expected, 14));
+    let expected = Read::TooLong { line: b"VA 4", taken: 5, block: 6 };
+    assert_eq!(super::read(b"VA 4\n", 3), expected);
 }
 
 #[test]
