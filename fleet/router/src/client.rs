@@ -427,7 +427,7 @@ impl Turn<'_> {
             verb => (of_verb(verb), 0),
         };
         let it = Request::classic(op, store.key);
-        let (flags, exptime) = (store.flags, store.exptime.0);
+        let (flags, exptime) = (store.flags.into(), store.exptime.0);
         self.one(&Request { flags, exptime, number, value, ..it }, Form::Line(op, store.noreply));
         After::Taken(line + block.len())
     }

@@ -148,7 +148,7 @@ fn value(uniques: Uniques, key: &[u8], answer: &Answer<'_>, out: &mut Vec<u8>) {
 
 /// A value from its flags on.
 fn rest_of_value(uniques: Uniques, item: &Item<'_>, unique: u64, out: &mut Vec<u8>) {
-    number(out, u64::from(item.flags));
+    number(out, item.flags);
     number(out, item.value.len() as u64);
     if uniques == Uniques::Shown {
         number(out, unique);
@@ -167,7 +167,7 @@ fn lease(key: &[u8], answer: &Answer<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"LVALUE ");
     out.extend_from_slice(key);
     number(out, token);
-    number(out, u64::from(flags));
+    number(out, flags);
     number(out, stale.len() as u64);
     out.extend_from_slice(b"\r\n");
     out.extend_from_slice(stale);

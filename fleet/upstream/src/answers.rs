@@ -111,7 +111,7 @@ pub fn of_meta<'i>(op: Op, line: &'i [u8], value: Option<&'i [u8]>) -> Option<An
         _ if value.is_none() => return failed(line),
         _ => return None,
     };
-    let item = value.and_then(|value| Some(Item { flags: said.number(b'f')? as u32, value }));
+    let item = value.and_then(|value| Some(Item { flags: said.number(b'f')?, value }));
     // A value that is not accompanied by flags is still the client's.
     let block = value.unwrap_or_default();
     Some(Answer { item, line, block, ..Answer::of(outcome) })

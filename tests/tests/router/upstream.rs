@@ -150,6 +150,29 @@ fn a_flag_without_meaning_for_a_command_costs_no_connection() {
 }
 
 #[test]
+fn flags_of_64_bits_are_passed_on_and_cost_no_connection() {
+    const HIT: &str = "VALUE k 18446744073709551615 1\r\nx\r\nEND\r\n";
+    const UNIQUE: &str = "VALUE k 4294967296 1 7\r\nx\r\nEND\r\n";
+    const LEASE: &str = "LVALUE k 9 4294967297 1\r\nx\r\nEND\r\n";
+    const META: &str = "VA 1 kk f4294967298\r\nx\r\n";
+    let exchanges =
+        [("get k\r\n", HIT), ("gets k\r\n", UNIQUE), ("lease-get k\r\n", LEASE), ("mg k v k f\r\n", META)];
+    let reply = move |_: usize, request: &[u8]| {
+        let known = exchanges.iter().find(|(line, _)| line.as_bytes() == request);
+        known.map(|(_, reply)| reply.as_bytes().to_vec())
+    };
+    let (address, server) = scripted(reply, 1);
+    let router = router(&[&address], &[]);
+    let mut client = router.connect();
+    for (line, reply) in exchanges {
+        client.exchange(line, reply);
+    }
+    drop(client);
+    drop(router);
+    server.join().expect("it has answered all over one connection");
+}
+
+#[test]
 fn a_reply_to_another_kind_of_request_is_nobodys() {
     for (request, reply) in [
         ("set k 0 0 1\r\nx\r\n", "DELETED\r\n"),

@@ -44,8 +44,8 @@ impl<'a> Reply<'a> {
 pub struct Value<'a> {
     /// The key.
     pub key: &'a [u8],
-    /// The client's flags.
-    pub flags: u32,
+    /// The client's flags, which have 64 bits in some servers.
+    pub flags: u64,
     /// The cas unique if the reply has one, or the token of a lease.
     pub number: Option<u64>,
     /// The data block without its line end.
@@ -84,9 +84,8 @@ const LINE_END: &[u8] = b"\r\n";
 
 /// Reads the first reply. Values longer than `value_max` bytes are [`Read::TooLong`].
 ///
-/// A line may end with a bare line feed. A line of a value with anything behind its numbers is broken, and so are flags of
-/// more than 32 bits, which nothing here could pass on, and a data block without a line end: its length was not the one
-/// of the data.
+/// A line may end with a bare line feed. A line of a value with anything behind its numbers is broken, and so is a data
+/// block without a line end: its length was not the one of the data.
 #[inline]
 pub fn read(input: &[u8], value_max: u32) -> Read<'_> {
     let Some(end) = memchr(b'\n', input) else {
@@ -139,7 +138,9 @@ impl<'a> Block<'a> {
             return Read::Broken;
         };
         let unique = number(&mut numbers);
-        let Some(flags) = flags_of(flags).filter(|_| numbers.is_empty()) else { return Read::Broken };
+        if !numbers.is_empty() {
+            return Read::Broken;
+        }
         self.reply(length, |value, block| Reply::Value(Value { key, flags, number: unique, value, block }))
     }
 
@@ -152,7 +153,9 @@ impl<'a> Block<'a> {
         else {
             return Read::Broken;
         };
-        let Some(flags) = flags_of(flags).filter(|_| numbers.is_empty()) else { return Read::Broken };
+        if !numbers.is_empty() {
+            return Read::Broken;
+        }
         self.reply(length, |value, block| {
             Reply::Lease(Value { key, flags, number: Some(token), value, block })
         })
@@ -203,11 +206,6 @@ fn key(text: &[u8]) -> Option<(&[u8], &[u8])> {
     (blank < text.len()).then(|| text.split_at(blank))
 }
 
-#[inline(always)]
-fn flags_of(number: u64) -> Option<u32> {
-    u32::try_from(number).ok()
-}
-
 /// The first reply, if it is a `VALUE` of this key that has arrived altogether: a faster way to read what most replies
 /// are. Everything else is left to [`read`], which says the same of such a reply.
 #[inline(always)]
@@ -222,14 +220,14 @@ pub fn value_of<'a>(input: &'a [u8], key: &[u8]) -> Option<(Value<'a>, usize)> {
     let (value, end) = block(rest.strip_prefix(LINE_END)?, length)?;
     let taken = input.len() - end.strip_prefix(LINE_END)?.len();
     let block = &input[..taken];
-    Some((Value { key: name, flags: flags_of(flags)?, number: unique, value, block }, taken))
+    Some((Value { key: name, flags, number: unique, value, block }, taken))
 }
 
 /// A hit of `mg` whose flags were `f`, perhaps `c`, and `O`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MetaHit<'a> {
     /// The client's flags.
-    pub flags: u32,
+    pub flags: u64,
     /// The cas unique, if the reply has one.
     pub unique: Option<u64>,
     /// The number in the opaque.
@@ -252,7 +250,7 @@ pub fn meta_hit(input: &[u8]) -> Option<(MetaHit<'_>, usize)> {
     let (opaque, rest) = digits(rest.strip_prefix(b" O")?)?;
     let (value, rest) = block(rest.strip_prefix(LINE_END)?, length)?;
     let taken = input.len() - rest.strip_prefix(LINE_END)?.len();
-    let hit = MetaHit { flags: flags_of(flags)?, unique, opaque: u32::try_from(opaque).ok()?, value };
+    let hit = MetaHit { flags, unique, opaque: u32::try_from(opaque).ok()?, value };
     Some((hit, taken))
 }
 
