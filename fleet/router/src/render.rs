@@ -225,6 +225,10 @@ fn meta(op: Op, quiet: Quiet, asked: Asked<'_>, answer: &Answer<'_>, out: &mut V
             let is_key = part.first() == Some(&b'k');
             repeat(if is_key { b"k" } else { part }, (asked.key, key_form(parts())), out);
         }
+        if tears_lines(asked.key) {
+            repeat(b"k", (asked.key, KeyForm::Base64), out);
+            out.extend_from_slice(if key_form(parts()) == KeyForm::Base64 { b"" } else { b" b" });
+        }
     } else {
         out.extend_from_slice(line);
     }
@@ -233,6 +237,12 @@ fn meta(op: Op, quiet: Quiet, asked: Asked<'_>, answer: &Answer<'_>, out: &mut V
         out.extend_from_slice(answer.block);
         out.extend_from_slice(b"\r\n");
     }
+}
+
+/// Whether a line with this key in it would be another one. memcached (1.6.18) shows the key of an item that a command has made on a miss as
+/// it is, even if the key was in base64: servers are not asked for such a key.
+pub(crate) fn tears_lines(key: &[u8]) -> bool {
+    memchr::memchr2(b' ', b'\n', key).is_some()
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

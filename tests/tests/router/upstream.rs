@@ -150,6 +150,22 @@ fn a_flag_without_meaning_for_a_command_costs_no_connection() {
 }
 
 #[test]
+fn a_key_that_is_no_text_is_repeated_in_base64_and_costs_no_connection() {
+    let nodes = [Some(Server::start()), Setup::new().start_peer()];
+    for node in nodes.into_iter().flatten() {
+        let router = Router::start(&["--config-str", &config_of(&node)]);
+        let mut client = router.connect();
+        for key in ["YSBi", "YQpi", "DQo="] {
+            client.exchange(format!("mg {key} b k N30 v\r\n"), format!("VA 0 W k{key} b\r\n\r\n"));
+            client.exchange(format!("mg {key} k v O1 b\r\n"), format!("VA 0 O1 Z k{key} b\r\n\r\n"));
+            client.exchange(format!("ms {key} 1 b k\r\nx\r\n"), format!("HD k{key} b\r\n"));
+            client.exchange(format!("md {key} k b q\r\nmd {key} k b\r\n"), format!("NF k{key} b\r\n"));
+        }
+        assert_eq!(client.stats("")["num_connections_closed"], "0");
+    }
+}
+
+#[test]
 fn flags_of_64_bits_are_passed_on_and_cost_no_connection() {
     const HIT: &str = "VALUE k 18446744073709551615 1\r\nx\r\nEND\r\n";
     const UNIQUE: &str = "VALUE k 4294967296 1 7\r\nx\r\nEND\r\n";
