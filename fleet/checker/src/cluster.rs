@@ -181,7 +181,8 @@ fn classic(connection: &mut Connection) -> Result<Option<Cached>, TextError> {
         client::Reply::Line(reply::META_MISS) => return Ok(None),
         other => return Ok(without_value(&other)),
     };
-    let item = Content::of_item(value.flags, value.value.to_vec());
+    let Ok(flags) = u32::try_from(value.flags) else { return Ok(None) };
+    let item = Content::of_item(flags, value.value.to_vec());
     Ok((connection.reply()? == client::Reply::End).then_some(Cached::Item(item)))
 }
 

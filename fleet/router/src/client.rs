@@ -11,7 +11,7 @@ use crate::failures::{self, BAD_KEY, Syntax, command_disabled};
 use crate::flow::Flow;
 use crate::no_pin::NoPin;
 use crate::options::{Flushes, Operations};
-use crate::render::{Form, Quiet, Uniques};
+use crate::render::{Form, Quiet, Uniques, tears_lines};
 use crate::shared::Shared;
 use crate::stats;
 use crate::ticket::Ticket;
@@ -427,7 +427,7 @@ impl Turn<'_> {
             verb => (of_verb(verb), 0),
         };
         let it = Request::classic(op, store.key);
-        let (flags, exptime) = (store.flags, store.exptime.0);
+        let (flags, exptime) = (store.flags.into(), store.exptime.0);
         self.one(&Request { flags, exptime, number, value, ..it }, Form::Line(op, store.noreply));
         After::Taken(line + block.len())
     }
@@ -473,7 +473,7 @@ impl Turn<'_> {
     fn meta_one(&mut self, op: Op, get: &MetaGet<'_>) {
         let mut buffer: KeyBuffer = [0; 336];
         let key = get.key.bytes(&mut buffer);
-        let meta = audible(&get.flags);
+        let meta = sent(&get.flags, key);
         let exptime = get.flags.exptime.filter(|_| op == Op::Gat).map_or(0, |time| time.0);
         let it = Request::classic(op, key);
         self.meta_request(&Request { dialect: Dialect::Meta, exptime, meta: &meta, ..it }, &get.flags);
@@ -501,7 +501,7 @@ impl Turn<'_> {
         let mut buffer: KeyBuffer = [0; 336];
         let key = set.key.bytes(&mut buffer);
         let op = if set.flags.cas.is_some() { Op::Cas } else { of_verb(set.mode.verb) };
-        let meta = audible(&set.flags);
+        let meta = sent(&set.flags, key);
         let exptime = set.flags.exptime.map_or(0, |time| time.0);
         let it = Request::classic(op, key);
         self.meta_request(&Request { dialect: Dialect::Meta, exptime, meta: &meta, value, ..it }, &set.flags);
@@ -595,10 +595,11 @@ fn of_verb(verb: Verb) -> Op {
     }
 }
 
-/// The flags of a meta command without q: every reply is needed, and the router leaves out what the client does not want.
-fn audible(flags: &MetaFlags<'_>) -> Vec<u8> {
+/// The flags of a meta command that servers receive: without q, since every reply is needed, and without k if the key would tear the line.
+fn sent(flags: &MetaFlags<'_>, key: &[u8]) -> Vec<u8> {
     let mut text = Vec::new();
-    for (_, token) in flags.in_order().filter(|(letter, _)| *letter != b'q') {
+    let is_sent = |letter: u8| letter != b'q' && !(letter == b'k' && tears_lines(key));
+    for (_, token) in flags.in_order().filter(|(letter, _)| is_sent(*letter)) {
         if !text.is_empty() {
             text.push(b' ');
         }

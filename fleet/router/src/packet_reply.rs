@@ -34,7 +34,10 @@ pub(crate) fn write(echo: Echo, key: &[u8], answer: &Answer<'_>, out: &mut Vec<u
     let response = Response { cas, ..Response::plain(packet, status) };
     match kind {
         Kind::Get(shown) | Kind::Touch(shown) if status == Status::Success => {
-            item(response, shown, key, answer, out);
+            match u32::try_from(flags(answer)) {
+                Ok(flags) => item(response, (flags, shown), key, answer, out),
+                Err(_) => failure(Response::plain(packet, Status::InternalError), &LONG_FLAGS, out),
+            }
         }
         Kind::Get(Shown::KeyAndValue) | Kind::Touch(Shown::KeyAndValue) if status == Status::KeyNotFound => {
             put(Response { key_len: key.len() as u8, ..response }, &[key], out);
@@ -53,10 +56,24 @@ fn put(response: Response, body: &[&[u8]], out: &mut Vec<u8>) {
     body.iter().for_each(|part| out.extend_from_slice(part));
 }
 
-/// Flags, and of key and value what was asked for.
-fn item(response: Response, shown: Shown, key: &[u8], answer: &Answer<'_>, out: &mut Vec<u8>) {
+const LONG_FLAGS: Answer<'static> = Answer {
+    line: b"SERVER_ERROR the item's flags have more than 32 bits",
+    ..Answer::of(Outcome::LocalError)
+};
+
+fn flags(answer: &Answer<'_>) -> u64 {
     let flags = answer.item.map(|item| item.flags);
-    let flags = flags.or_else(|| token(answer.line, b'f').map(|flags| flags as u32)).unwrap_or(0);
+    flags.or_else(|| token(answer.line, b'f')).unwrap_or(0)
+}
+
+/// Flags, and of key and value what was asked for.
+fn item(
+    response: Response,
+    (flags, shown): (u32, Shown),
+    key: &[u8],
+    answer: &Answer<'_>,
+    out: &mut Vec<u8>,
+) {
     let key = if shown == Shown::KeyAndValue { key } else { b"" };
     let value = answer.item.filter(|_| shown != Shown::Nothing).map_or(b"".as_slice(), |item| item.value);
     let (extras_len, key_len, value_len) = (4, key.len() as u8, value.len() as u32);
@@ -165,6 +182,10 @@ mod tests {
         let touched = Answer { line: b"HD f258 c9", ..Answer::of(Outcome::Found) };
         let expected = [&header(TOUCH, 0, 4, 0, 4, 9), [0, 0, 1, 2].as_slice()].concat();
         assert_eq!(reply(TOUCH, &touched), expected);
+        let text = b"the item's flags have more than 32 bits";
+        let expected = [&header(GETK, 0, 0, 0x84, 39, 0), text.as_slice()].concat();
+        let item = Some(Item { flags: 1 << 32, value: b"value" });
+        assert_eq!(reply(GETK, &Answer { item, ..classic }), expected);
     }
 
     #[test]

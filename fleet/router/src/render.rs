@@ -148,7 +148,7 @@ fn value(uniques: Uniques, key: &[u8], answer: &Answer<'_>, out: &mut Vec<u8>) {
 
 /// A value from its flags on.
 fn rest_of_value(uniques: Uniques, item: &Item<'_>, unique: u64, out: &mut Vec<u8>) {
-    number(out, u64::from(item.flags));
+    number(out, item.flags);
     number(out, item.value.len() as u64);
     if uniques == Uniques::Shown {
         number(out, unique);
@@ -167,7 +167,7 @@ fn lease(key: &[u8], answer: &Answer<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"LVALUE ");
     out.extend_from_slice(key);
     number(out, token);
-    number(out, u64::from(flags));
+    number(out, flags);
     number(out, stale.len() as u64);
     out.extend_from_slice(b"\r\n");
     out.extend_from_slice(stale);
@@ -225,6 +225,10 @@ fn meta(op: Op, quiet: Quiet, asked: Asked<'_>, answer: &Answer<'_>, out: &mut V
             let is_key = part.first() == Some(&b'k');
             repeat(if is_key { b"k" } else { part }, (asked.key, key_form(parts())), out);
         }
+        if tears_lines(asked.key) {
+            repeat(b"k", (asked.key, KeyForm::Base64), out);
+            out.extend_from_slice(if key_form(parts()) == KeyForm::Base64 { b"" } else { b" b" });
+        }
     } else {
         out.extend_from_slice(line);
     }
@@ -233,6 +237,12 @@ fn meta(op: Op, quiet: Quiet, asked: Asked<'_>, answer: &Answer<'_>, out: &mut V
         out.extend_from_slice(answer.block);
         out.extend_from_slice(b"\r\n");
     }
+}
+
+/// Whether a line with this key in it would be another one. memcached (1.6.18) shows the key of an item that a command has made on a miss as
+/// it is, even if the key was in base64: servers are not asked for such a key.
+pub(crate) fn tears_lines(key: &[u8]) -> bool {
+    memchr::memchr2(b' ', b'\n', key).is_some()
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

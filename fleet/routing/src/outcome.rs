@@ -174,7 +174,7 @@ pub struct Answer<'a> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Item<'a> {
-    pub flags: u32,
+    pub flags: u64,
     pub value: &'a [u8],
 }
 
@@ -189,7 +189,7 @@ impl Answer<'static> {
 #[derive(Clone, Debug)]
 pub(crate) struct KeptAnswer {
     outcome: Outcome,
-    item: Option<(u32, Box<[u8]>)>,
+    item: Option<(u64, Box<[u8]>)>,
     number: u64,
     line: Box<[u8]>,
     /// Of a meta command, if it is not the item's. That of a classic get is made again.
@@ -247,7 +247,7 @@ impl KeptAnswer {
 }
 
 /// The line of a meta command whose value is another one: it has a length, the flags and perhaps the length again.
-fn line_of_value(line: &[u8], flags: u32, shown: Shown, length: usize) -> Box<[u8]> {
+fn line_of_value(line: &[u8], flags: u64, shown: Shown, length: usize) -> Box<[u8]> {
     let mut written = Vec::with_capacity(line.len() + 8);
     for (number, token) in line.split(|byte| *byte == b' ').enumerate() {
         let token = match (number, token.first()) {

@@ -110,7 +110,7 @@ pub struct Request<'a> {
     /// How much of the key is hashed; 0 is the part before its hash stop.
     pub hashed: usize,
     /// The client's flags of a classic store.
-    pub flags: u32,
+    pub flags: u64,
     /// The expiration time of a store, a touch or a gat; of a meta command its flag T, which is not in `meta`.
     pub exptime: i32,
     /// The cas unique, the lease token, the amount of an incr or decr, or the seconds of a delete.
@@ -162,7 +162,7 @@ impl<'a> Request<'a> {
 pub(crate) struct KeptRequest {
     op: Op,
     dialect: Dialect,
-    flags: u32,
+    flags: u64,
     exptime: i32,
     number: u64,
     key: usize,

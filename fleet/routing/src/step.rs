@@ -51,7 +51,7 @@ pub(crate) enum Then {
 /// How the flags of an item are answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Flags {
-    pub(crate) without: u32,
+    pub(crate) without: u64,
     pub(crate) shown: Shown,
 }
 
@@ -94,12 +94,12 @@ pub(crate) enum Content {
     OfAnswer,
     /// These, of a classic request.
     Fixed {
-        flags: u32,
+        flags: u64,
         value: &'static [u8],
     },
     /// A value that was written by [`Cx::text`]; of a classic request, unless the flags of a meta command are rewritten.
     Written {
-        flags: u32,
+        flags: u64,
         value: Text,
     },
     /// A part of the request's value, without flags; of a classic request.

@@ -64,7 +64,8 @@ pub fn has_passed_over_value(line: &[u8]) -> bool {
 
 /// The same of a store in a meta command. When memcached looks at the flags it knows how long the value is.
 pub fn has_passed_over_meta_value(line: &[u8]) -> bool {
-    line == b"CLIENT_ERROR invalid flag" || has_passed_over_value(line)
+    let of_flags = [b"CLIENT_ERROR invalid flag".as_slice(), b"CLIENT_ERROR incorrect length for M token"];
+    of_flags.contains(&line) || has_passed_over_value(line)
 }
 
 /// What the line of a classic command says; `None` if none of this kind is answered so.
@@ -111,7 +112,7 @@ pub fn of_meta<'i>(op: Op, line: &'i [u8], value: Option<&'i [u8]>) -> Option<An
         _ if value.is_none() => return failed(line),
         _ => return None,
     };
-    let item = value.and_then(|value| Some(Item { flags: said.number(b'f')? as u32, value }));
+    let item = value.and_then(|value| Some(Item { flags: said.number(b'f')?, value }));
     // A value that is not accompanied by flags is still the client's.
     let block = value.unwrap_or_default();
     Some(Answer { item, line, block, ..Answer::of(outcome) })
@@ -166,5 +167,20 @@ mod tests {
             }
         }
         assert_eq!(of_line(Op::Incr, b"7  ").map(|answer| answer.number), Some(7));
+    }
+
+    #[test]
+    fn an_error_about_a_flag_costs_no_connection_and_other_refusals_do() {
+        for (line, has_passed) in [
+            (b"HD".as_slice(), true),
+            (b"SERVER_ERROR out of memory", true),
+            (b"CLIENT_ERROR invalid flag", true),
+            (b"CLIENT_ERROR incorrect length for M token", true),
+            (b"CLIENT_ERROR bad data chunk", false),
+            (b"CLIENT_ERROR options flags too long", false),
+            (b"ERROR", false),
+        ] {
+            assert_eq!(has_passed_over_meta_value(line), has_passed, "{}", line.escape_ascii());
+        }
     }
 }

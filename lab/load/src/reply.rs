@@ -216,7 +216,7 @@ impl Judge {
         counters.counts.gets += 1;
         counters.counts.hits += 1;
         if self.check != Check::Framing {
-            self.judge_item(subject, key, flags, value, counters);
+            self.judge_item(subject, key, flags.into(), value, counters);
         }
     }
 
@@ -225,12 +225,12 @@ impl Judge {
         &mut self,
         subject: Subject,
         key: &[u8],
-        flags: u32,
+        flags: u64,
         value: &[u8],
         counters: &mut Counters,
     ) {
         let expected = subject.value_len as usize;
-        if flags != self.flags {
+        if flags != u64::from(self.flags) {
             let set = self.flags;
             counters.wrong(|| format!("the value of {:?} has flags {flags}, not {set}", excerpt(key)));
         } else if matches!(self.check, Check::Contents { .. }) && value.len() != expected {

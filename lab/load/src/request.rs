@@ -268,7 +268,7 @@ impl Outbox {
             self.finish_set_packet(at, subject, value, style);
             return Ok(());
         }
-        let item = client::Item { flags: style.flags, exptime: subject.exptime.into(), value };
+        let item = client::Item { flags: style.flags.into(), exptime: subject.exptime.into(), value };
         client::end_store(Verb::Set, item, &mut self.bytes);
         Ok(())
     }

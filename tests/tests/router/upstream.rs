@@ -139,6 +139,56 @@ fn a_flag_that_a_server_does_not_know_costs_no_connection() {
 }
 
 #[test]
+fn a_flag_without_meaning_for_a_command_costs_no_connection() {
+    let node = Server::start();
+    let router = Router::start(&["--config-str", &config_of(&node)]);
+    let mut client = router.connect();
+    client.exchange("set y 0 0 1\r\nY\r\nmd y v k\r\nmd y v\r\n", "STORED\r\nHD ky\r\nNF\r\n");
+    client.exchange("ms y 1 v\r\nY\r\nmd y v q\r\nmn\r\n", "HD\r\nMN\r\n");
+    let stats = client.stats("");
+    assert_eq!((&*stats["num_connections_closed"], &*stats["result_remote_error_count"]), ("0", "0"));
+}
+
+#[test]
+fn a_key_that_is_no_text_is_repeated_in_base64_and_costs_no_connection() {
+    let nodes = [Some(Server::start()), Setup::new().start_peer()];
+    for node in nodes.into_iter().flatten() {
+        let router = Router::start(&["--config-str", &config_of(&node)]);
+        let mut client = router.connect();
+        for key in ["YSBi", "YQpi", "DQo="] {
+            client.exchange(format!("mg {key} b k N30 v\r\n"), format!("VA 0 W k{key} b\r\n\r\n"));
+            client.exchange(format!("mg {key} k v O1 b\r\n"), format!("VA 0 O1 Z k{key} b\r\n\r\n"));
+            client.exchange(format!("ms {key} 1 b k\r\nx\r\n"), format!("HD k{key} b\r\n"));
+            client.exchange(format!("md {key} k b q\r\nmd {key} k b\r\n"), format!("NF k{key} b\r\n"));
+        }
+        assert_eq!(client.stats("")["num_connections_closed"], "0");
+    }
+}
+
+#[test]
+fn flags_of_64_bits_are_passed_on_and_cost_no_connection() {
+    const HIT: &str = "VALUE k 18446744073709551615 1\r\nx\r\nEND\r\n";
+    const UNIQUE: &str = "VALUE k 4294967296 1 7\r\nx\r\nEND\r\n";
+    const LEASE: &str = "LVALUE k 9 4294967297 1\r\nx\r\nEND\r\n";
+    const META: &str = "VA 1 kk f4294967298\r\nx\r\n";
+    let exchanges =
+        [("get k\r\n", HIT), ("gets k\r\n", UNIQUE), ("lease-get k\r\n", LEASE), ("mg k v k f\r\n", META)];
+    let reply = move |_: usize, request: &[u8]| {
+        let known = exchanges.iter().find(|(line, _)| line.as_bytes() == request);
+        known.map(|(_, reply)| reply.as_bytes().to_vec())
+    };
+    let (address, server) = scripted(reply, 1);
+    let router = router(&[&address], &[]);
+    let mut client = router.connect();
+    for (line, reply) in exchanges {
+        client.exchange(line, reply);
+    }
+    drop(client);
+    drop(router);
+    server.join().expect("it has answered all over one connection");
+}
+
+#[test]
 fn a_reply_to_another_kind_of_request_is_nobodys() {
     for (request, reply) in [
         ("set k 0 0 1\r\nx\r\n", "DELETED\r\n"),

@@ -72,8 +72,9 @@ pub fn belongs(request: &[u8], line: &[u8], has_value: bool) -> bool {
         (Some(_), Some(token)) if letter == b'k' => is_key(token, key),
         (Some(flag), Some(token)) => &flag[1..] == token,
     };
-    // A store has its length in front of its flags, and no value is wanted of it.
-    let wants_value = command != verb::META_SET && wanted(b'v').is_some();
+    // Servers accept v of other commands too, and return no value.
+    let returns_values = [verb::META_GET, verb::META_ARITHMETIC].contains(&command);
+    let wants_value = returns_values && wanted(b'v').is_some();
     is_same(b'k') && is_same(b'O') && (is_miss || wants_value == has_value)
 }
 
@@ -124,6 +125,8 @@ mod tests {
             (b"ms a 1 O1", b"HD O2", false, false),
             (b"ms a 1 MR", b"NS", false, true),
             (b"md a O1", b"NF O2", false, false),
+            (b"md a v k", b"HD ka", false, true),
+            (b"md a v", b"VA 1", true, false),
             (b"ma a v", b"VA 1", true, true),
             (b"ma a", b"HD", false, true),
             (b"me a", b"ME a exp=-1", false, true),

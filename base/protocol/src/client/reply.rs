@@ -44,8 +44,8 @@ impl<'a> Reply<'a> {
 pub struct Value<'a> {
     /// The key.
     pub key: &'a [u8],
-    /// The client's flags.
-    pub flags: u32,
+    /// The client's flags, which have 64 bits in some servers.
+    pub flags: u64,
     /// The cas unique if the reply has one, or the token of a lease.
     pub number: Option<u64>,
     /// The data block without its line end.
@@ -84,9 +84,8 @@ const LINE_END: &[u8] = b"\r\n";
 
 /// Reads the first reply. Values longer than `value_max` bytes are [`Read::TooLong`].
 ///
-/// A line may end with a bare line feed. A line of a value with anything behind its numbers is broken, and so are flags of
-/// more than 32 bits, which nothing here could pass on, and a data block without a line end: its length was not the one
-/// of the data.
+/// A line may end with a bare line feed. A line of a value with anything behind its numbers is broken, and so is a data
+/// block without a line end: its length was not the one of the data.
 #[inline]
 pub fn read(input: &[u8], value_max: u32) -> Read<'_> {
     let Some(end) = memchr(b'\n', input) else {
@@ -96,7 +95,7 @@ pub fn read(input: &[u8], value_max: u32) -> Read<'_> {
         [ref line @ .., b'\r'] => line,
         ref line => line,
     };
-    let block = Block { input, at: end + 1, value_max };
+    let block = Block { input, line, at: end + 1, value_max };
     if line == reply::END {
         return Read::Reply(Reply::End, end + 1);
     }
@@ -124,6 +123,8 @@ pub fn read(input: &[u8], value_max: u32) -> Read<'_> {
 #[derive(Clone, Copy)]
 struct Block<'a> {
     input: &'a [u8],
+    /// The line in front of it, without its end.
+    line: &'a [u8],
     at: usize,
     value_max: u32,
 }
@@ -137,7 +138,9 @@ impl<'a> Block<'a> {
             return Read::Broken;
         };
         let unique = number(&mut numbers);
-        let Some(flags) = flags_of(flags).filter(|_| numbers.is_empty()) else { return Read::Broken };
+        if !numbers.is_empty() {
+            return Read::Broken;
+        }
         self.reply(length, |value, block| Reply::Value(Value { key, flags, number: unique, value, block }))
     }
 
@@ -150,7 +153,9 @@ impl<'a> Block<'a> {
         else {
             return Read::Broken;
         };
-        let Some(flags) = flags_of(flags).filter(|_| numbers.is_empty()) else { return Read::Broken };
+        if !numbers.is_empty() {
+            return Read::Broken;
+        }
         self.reply(length, |value, block| {
             Reply::Lease(Value { key, flags, number: Some(token), value, block })
         })
@@ -161,15 +166,10 @@ impl<'a> Block<'a> {
     fn meta_value(self, rest: &'a [u8]) -> Read<'a> {
         match digits(rest) {
             Some((length, b"" | [b' ', ..])) => {
-                self.reply(length, |value, _| Reply::MetaValue { line: self.line(), value })
+                self.reply(length, |value, _| Reply::MetaValue { line: self.line, value })
             }
             _ => Read::Broken,
         }
-    }
-
-    /// The line in front of the data block, without its end.
-    fn line(self) -> &'a [u8] {
-        &self.input[..self.at - LINE_END.len()]
     }
 
     /// The reply once its data block has arrived.
@@ -192,7 +192,7 @@ impl<'a> Block<'a> {
         if length <= u64::from(self.value_max) {
             Read::Unfinished(self.at + block as usize)
         } else if length <= LENGTH_MAX {
-            Read::TooLong { line: self.line(), taken: self.at, block }
+            Read::TooLong { line: self.line, taken: self.at, block }
         } else {
             Read::Broken
         }
@@ -204,11 +204,6 @@ impl<'a> Block<'a> {
 fn key(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let blank = find(b' ', text);
     (blank < text.len()).then(|| text.split_at(blank))
-}
-
-#[inline(always)]
-fn flags_of(number: u64) -> Option<u32> {
-    u32::try_from(number).ok()
 }
 
 /// The first reply, if it is a `VALUE` of this key that has arrived altogether: a faster way to read what most replies
@@ -225,14 +220,14 @@ pub fn value_of<'a>(input: &'a [u8], key: &[u8]) -> Option<(Value<'a>, usize)> {
     let (value, end) = block(rest.strip_prefix(LINE_END)?, length)?;
     let taken = input.len() - end.strip_prefix(LINE_END)?.len();
     let block = &input[..taken];
-    Some((Value { key: name, flags: flags_of(flags)?, number: unique, value, block }, taken))
+    Some((Value { key: name, flags, number: unique, value, block }, taken))
 }
 
 /// A hit of `mg` whose flags were `f`, perhaps `c`, and `O`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MetaHit<'a> {
     /// The client's flags.
-    pub flags: u32,
+    pub flags: u64,
     /// The cas unique, if the reply has one.
     pub unique: Option<u64>,
     /// The number in the opaque.
@@ -255,7 +250,7 @@ pub fn meta_hit(input: &[u8]) -> Option<(MetaHit<'_>, usize)> {
     let (opaque, rest) = digits(rest.strip_prefix(b" O")?)?;
     let (value, rest) = block(rest.strip_prefix(LINE_END)?, length)?;
     let taken = input.len() - rest.strip_prefix(LINE_END)?.len();
-    let hit = MetaHit { flags: flags_of(flags)?, unique, opaque: u32::try_from(opaque).ok()?, value };
+    let hit = MetaHit { flags, unique, opaque: u32::try_from(opaque).ok()?, value };
     Some((hit, taken))
 }
 

@@ -18,7 +18,7 @@ const LINE_END: &[u8] = b"\r\n";
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Item<'a> {
     /// The client's flags.
-    pub flags: u32,
+    pub flags: u64,
     /// The expiration time as the protocol has it: 0 for never, seconds up to 30 days, else a UNIX time; negative for
     /// at once.
     pub exptime: i64,
@@ -118,7 +118,7 @@ pub fn end_store(verb: Verb, item: Item<'_>, out: &mut Vec<u8>) {
     if let Verb::Lease(token) = verb {
         word(token, out);
     }
-    word(item.flags.into(), out);
+    word(item.flags, out);
     time(item.exptime, out);
     word(item.value.len() as u64, out);
     if let Verb::Cas(unique) = verb {

@@ -170,7 +170,9 @@ fn hear_native(link: &mut Link, keys: &[&str], got: &mut Vec<Got>) -> Result<(),
         let place = keys[got.len() - first..].iter().position(|asked| asked.as_bytes() == value.key);
         let skipped = place.ok_or_else(|| CacheError::unexpected(&Reply::Value(value)))?;
         got.resize(got.len() + skipped, Got::Nothing);
-        let item = Item { flags: value.flags, data: value.value.to_vec() };
+        let flags = u32::try_from(value.flags);
+        let flags = flags.map_err(|_| CacheError::unexpected(&Reply::Value(value)))?;
+        let item = Item { flags, data: value.value.to_vec() };
         let stale = |item: Item| (!item.data.is_empty() || item.flags != 0).then_some(item);
         got.push(match token {
             None => Got::Item(item),
@@ -236,7 +238,7 @@ pub(super) fn set(link: &mut Link, stores: &[Store<'_>]) -> Result<Vec<Stored>, 
         match leases {
             Leases::Native => {
                 let exptime = i64::try_from(*seconds).unwrap_or(i64::MAX);
-                let item = client::Item { flags: item.flags, exptime, value };
+                let item = client::Item { flags: item.flags.into(), exptime, value };
                 client::store(Verb::Lease(token.number), key, item, out);
             }
             Leases::Meta => {

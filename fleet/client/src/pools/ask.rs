@@ -88,7 +88,7 @@ impl<'a> Ask<'a> {
 
     pub(super) fn request(&self) -> Request<'_> {
         Request {
-            flags: self.flags,
+            flags: self.flags.into(),
             exptime: self.expiry,
             number: self.number,
             value: &self.value,
@@ -141,6 +141,7 @@ pub(super) fn count(asks: &[Ask<'_>], replies: &[Reply], counts: &Counts) {
 pub(super) fn item(reply: Reply, uniques: Uniques, how: Compression) -> Result<Option<Item>, Error> {
     let told = reply?;
     let Some((value, flags)) = told.item else { return Ok(None) };
+    let flags = u32::try_from(flags).map_err(|_| ErrorKind::Broken)?;
     let (value, flags) = how.unpack(value, flags)?;
     let unique = (uniques == Uniques::Told).then_some(told.number);
     Ok(Some(Item { value, flags, unique }))

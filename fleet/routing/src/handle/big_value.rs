@@ -21,7 +21,7 @@ pub(crate) struct BigValue {
 }
 
 /// The flag of an item whose value says where the pieces are: mcrouter's MC_MSG_FLAG_BIG_VALUE.
-const BIG: u32 = 0x8000;
+const BIG: u64 = 0x8000;
 /// The version of what such an item says.
 const VERSION: &str = "1";
 /// Pieces of a value at most.

@@ -41,7 +41,7 @@ struct Misses {
 }
 
 /// The flag of an item that stands for a miss, and its value.
-const NEGATIVE: u32 = 0x1_0000;
+const NEGATIVE: u64 = 0x1_0000;
 const NEGATIVE_VALUE: &[u8] = b"ncache";
 
 const L1: u32 = 0;

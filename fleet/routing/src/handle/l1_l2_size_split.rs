@@ -30,7 +30,7 @@ enum Long {
 }
 
 /// The flag of an item of the first cache whose value is in the second: mcrouter's MC_MSG_FLAG_SIZE_SPLIT.
-const SPLIT: u32 = 0x20;
+const SPLIT: u64 = 0x20;
 /// What is between a key and a number in the keys of the second cache.
 const ALIAS: &[u8] = b"|==|";
 /// Room for it, and for a number of 64 bits.

@@ -5,7 +5,7 @@ use crate::build::Builder;
 use crate::config::{ConfigError, Json};
 use crate::outcome::{Answer, Outcome};
 use crate::request::{Dialect, Group, Op, Request};
-use crate::step::{Content, Cx, NodeId, Rewrite, State, Step, Then};
+use crate::step::{Content, Cx, NodeId, Rewrite, State, Step, Text, Then};
 
 #[derive(Debug)]
 pub(crate) struct Staging {
@@ -45,7 +45,10 @@ impl Handle for Staging {
         request: &Request<'_>,
         answer: &Answer<'_>,
     ) -> Then {
-        let is_stored = matches!(answer.outcome, Outcome::Stored | Outcome::StaleStored);
+        let is_stored = match request.dialect {
+            Dialect::Classic => matches!(answer.outcome, Outcome::Stored | Outcome::StaleStored),
+            Dialect::Meta => answer.outcome == Outcome::Found,
+        };
         match request.op {
             Op::Delete => return super::worst(cx, state, 2, answer),
             Op::Get | Op::Gets | Op::Gat | Op::Gats | Op::LeaseGet => {
@@ -56,10 +59,11 @@ impl Handle for Staging {
                 }
             }
             // The other cluster has neither these cas uniques nor these tokens.
-            Op::Cas | Op::LeaseSet if request.dialect == Dialect::Classic => {
+            Op::Cas | Op::LeaseSet => {
                 if is_stored {
                     let (op, number) = (Some(Op::Set), Some(0));
-                    cx.tell(self.staging, Rewrite { op, number, ..Rewrite::NONE });
+                    let meta = without_unique(cx, request);
+                    cx.tell(self.staging, Rewrite { op, number, meta, ..Rewrite::NONE });
                 }
             }
             Op::Set => {
@@ -75,4 +79,11 @@ impl Handle for Staging {
         }
         Then::Pass
     }
+}
+
+/// The flags of a meta store without the cas unique that it compares.
+fn without_unique(cx: &mut Cx<'_>, request: &Request<'_>) -> Option<Text> {
+    let flags = request.meta.split(|byte| *byte == b' ').filter(|flag| flag.first() != Some(&b'C'));
+    let flags = flags.collect::<Vec<_>>().join(&b' ');
+    (request.dialect == Dialect::Meta).then(|| cx.text(&[&flags]))
 }

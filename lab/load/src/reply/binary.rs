@@ -191,7 +191,7 @@ impl Judge {
         if self.check != Check::Framing
             && let Some((awaited, key)) = outbox.front_key()
         {
-            self.judge_item(awaited.subject, key, flags, packet.reply.value, counters);
+            self.judge_item(awaited.subject, key, flags.into(), packet.reply.value, counters);
         }
         outbox.key_found();
         Ok(())

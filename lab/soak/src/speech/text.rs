@@ -12,7 +12,7 @@ use crate::client::Wire;
 
 pub(crate) fn write(request: &Request, out: &mut Vec<u8>) {
     let Request { verb, name, value, flags, ttl } = request;
-    let item = client::Item { flags: *flags, exptime: (*ttl).into(), value };
+    let item = client::Item { flags: (*flags).into(), exptime: (*ttl).into(), value };
     let store = |verb, out| client::store(verb, name, item, out);
     match *verb {
         Verb::Set => store(classic::Verb::Set, out),
@@ -89,7 +89,8 @@ pub(crate) fn read_many(names: &[Vec<u8>], wire: &mut Wire) -> io::Result<SeenAl
         let (Some(at), Some(cas)) = (place, value.number) else {
             return Ok(Err(format!("{}: not asked for here", Reply::Value(value).line().escape_ascii())));
         };
-        seen[next + at] = Seen::Hit(Hit { value: value.value.to_vec(), flags: value.flags, cas });
+        let flags = u32::try_from(value.flags).unwrap_or(0);
+        seen[next + at] = Seen::Hit(Hit { value: value.value.to_vec(), flags, cas });
         next += at + 1;
     }
 }

@@ -52,9 +52,9 @@ fn the_parts_of_a_value_are_found() {
     let input = b"VA 2 f5\r\nab\r\n";
     let expected = Reply::MetaValue { line: b"VA 2 f5", value: b"ab" };
     assert_eq!(first(input), Read::Reply(expected, input.len()));
-    let largest = b"VALUE k 4294967295 0 18446744073709551615\r\n\r\n";
+    let largest = b"VALUE k 18446744073709551615 0 18446744073709551615\r\n\r\n";
     let Read::Reply(Reply::Value(value), _) = first(largest) else { panic!() };
-    assert_eq!((value.flags, value.number), (u32::MAX, Some(u64::MAX)));
+    assert_eq!((value.flags, value.number), (u64::MAX, Some(u64::MAX)));
     assert_eq!(value_of(largest, b"k"), Some((value, largest.len())));
 }
 
@@ -76,6 +76,10 @@ fn a_line_may_end_with_a_line_feed() {
     let Read::Reply(Reply::Value(value), taken) = first(input) else { panic!("{:?}", first(input)) };
     assert_eq!((value.flags, value.value, taken), (7, b"abc".as_slice(), input.len()));
     assert_eq!(first(b"STORED\n"), Read::Reply(Reply::Line(b"STORED"), 7));
+    let expected = Reply::MetaValue { line: b"VA 3 f10", value: b"abc" };
+    assert_eq!(first(b"VA 3 f10\nabc\r\n"), Read::Reply(expected, 14));
+    let expected = Read::TooLong { line: b"VA 4", taken: 5, block: 6 };
+    assert_eq!(super::read(b"VA 4\n", 3), expected);
 }
 
 #[test]
@@ -89,7 +93,7 @@ fn a_reply_that_no_server_sends_is_broken() {
         b"VALUE key 0 3 4 5\r\nabc\r\n",
         b"VALUE key 0 3 x\r\nabc\r\n",
         b"VALUE a key 0 3\r\nabc\r\n",
-        b"VALUE key 4294967296 3\r\nabc\r\n",
+        b"VALUE key 18446744073709551616 3\r\nabc\r\n",
         b"VALUE key 0 3 18446744073709551616\r\nabc\r\n",
         b"VALUE key 0 3\r\nabcd\r\n",
         b"VALUE key 0 3\r\nabc\n\n",
@@ -157,7 +161,7 @@ fn lines_of_lists_may_end_with_a_bare_line_feed() {
 fn a_hit_of_a_meta_get_is_read_alike_in_both_ways() {
     for (line, value, unique) in [
         ("VA 3 f7 O5", "abc", None),
-        ("VA 3 f4294967295 c18446744073709551615 O4294967295", "abc", Some(u64::MAX)),
+        ("VA 3 f18446744073709551615 c18446744073709551615 O4294967295", "abc", Some(u64::MAX)),
         ("VA 0 f0 O0", "", None),
     ] {
         let whole = format!("{line}\r\n{value}\r\nrest");
@@ -166,7 +170,7 @@ fn a_hit_of_a_meta_get_is_read_alike_in_both_ways() {
         assert_eq!(first(whole.as_bytes()), Read::Reply(reply, taken));
         let said = crate::client::MetaReply::of(line.as_bytes());
         let numbers = (said.number(b'f'), said.number(b'c'), said.number(b'O'));
-        assert_eq!((Some(hit.flags.into()), hit.unique, Some(hit.opaque.into())), numbers);
+        assert_eq!((Some(hit.flags), hit.unique, Some(hit.opaque.into())), numbers);
         assert_eq!((taken, hit.unique), (whole.len() - 4, unique));
         assert!((0..taken).all(|length| meta_hit(&whole.as_bytes()[..length]).is_none()));
     }
@@ -176,7 +180,7 @@ fn a_hit_of_a_meta_get_is_read_alike_in_both_ways() {
         "VA 3 f7 O5 W\r\nabc\r\n",
         "VA 3 f7 Ox\r\nabc\r\n",
         "VA 3 f7 O4294967296\r\nabc\r\n",
-        "VA 3 f4294967296 O5\r\nabc\r\n",
+        "VA 3 f18446744073709551616 O5\r\nabc\r\n",
         "EN\r\n",
     ] {
         assert_eq!(meta_hit(other.as_bytes()), None, "{other}");

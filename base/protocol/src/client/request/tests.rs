@@ -106,7 +106,8 @@ fn the_server_reads_the_requests_that_the_codec_writes() {
             Verb::Lease(long),
         ][numbers.below(7) as usize];
         let mut out = Vec::new();
-        store(verb, &key, Item { flags, exptime: exptime.into(), value: &value }, &mut out);
+        let item = Item { flags: flags.into(), exptime: exptime.into(), value: &value };
+        store(verb, &key, item, &mut out);
         let (Command::Store(read), block) = parsed(&out) else { panic!() };
         let (length, noreply) = (value.len() as u32, Noreply::No);
         let expected = Store { verb, key: &key, flags, exptime: Exptime(exptime), length, noreply };

@@ -9,7 +9,7 @@ use guira_routing::{Answer, Outcome};
 pub(in crate::pools) struct Told {
     pub(in crate::pools) outcome: Outcome,
     /// What was found, with its flags.
-    pub(in crate::pools) item: Option<(Vec<u8>, u32)>,
+    pub(in crate::pools) item: Option<(Vec<u8>, u64)>,
     /// The cas unique, or the number that was counted.
     pub(in crate::pools) number: u64,
 }

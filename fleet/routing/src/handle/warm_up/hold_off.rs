@@ -23,7 +23,7 @@ pub(super) enum How {
 }
 
 /// The flags of an item that stands for none.
-const SENTINEL: u32 = 0x7e1c_0f1f;
+const SENTINEL: u64 = 0x7e1c_0f1f;
 /// No key is held off for longer.
 pub(super) const SECONDS_MAX: u32 = 3600;
 const SECONDS: u32 = 2;
@@ -176,7 +176,7 @@ pub(super) fn is_sentinel(answer: &Answer<'_>) -> bool {
 }
 
 /// The flags of an item, if its reply tells them.
-fn flags(answer: &Answer<'_>) -> Option<u32> {
+fn flags(answer: &Answer<'_>) -> Option<u64> {
     if let Some(item) = answer.item {
         return Some(item.flags);
     }

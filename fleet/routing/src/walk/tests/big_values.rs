@@ -2,9 +2,9 @@ use super::*;
 
 const SPLIT: &str =
     r#"{"type": "BigValueRoute", "target": "PoolRoute|A", "split_threshold": 4, "batch_size": 2}"#;
-const BIG: u32 = 0x8000;
+const BIG: u64 = 0x8000;
 
-fn found(router: &mut Router, flags: u32, value: &str) {
+fn found(router: &mut Router, flags: u64, value: &str) {
     let item = Some(Item { flags, value: value.as_bytes() });
     router.answer("a", &Answer { item, number: 7, ..Answer::of(Outcome::Found) });
 }

@@ -82,6 +82,22 @@ fn staging_fills_a_cluster_that_does_not_serve() {
             router.reply("b", Outcome::Stored);
         }
     }
+    for (op, meta, outcome, also) in [
+        (Op::Set, "F7 k", Outcome::Found, Some("b meta set k [F7 k] =v")),
+        (Op::Set, "F7 k", Outcome::NotStored, None),
+        (Op::Cas, "C9 F7", Outcome::Found, Some("b meta set k [F7] =v")),
+        (Op::Cas, "F7 C9", Outcome::Exists, None),
+        (Op::Get, "v f", Outcome::Found, None),
+    ] {
+        let value: &[u8] = if op == Op::Get { b"" } else { b"v" };
+        let it = Request::classic(op, b"k");
+        router.start(&Request { dialect: Dialect::Meta, meta: meta.as_bytes(), value, ..it });
+        router.reply("a", outcome);
+        assert_eq!(router.sent().get(1).map(String::as_str), also, "{op:?} {meta}");
+        if also.is_some() {
+            router.reply("b", Outcome::Found);
+        }
+    }
     for order in orders(&["a", "b"]) {
         let ticket = router.ask(Op::Delete, "k");
         for server in order {

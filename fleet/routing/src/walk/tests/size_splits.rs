@@ -1,6 +1,6 @@
 use super::*;
 
-const SPLIT: u32 = 0x20;
+const SPLIT: u64 = 0x20;
 
 fn router(members: &str) -> Router {
     Router::new(&format!(
@@ -8,7 +8,7 @@ fn router(members: &str) -> Router {
     ))
 }
 
-fn found(router: &mut Router, server: &str, flags: u32, value: &str) {
+fn found(router: &mut Router, server: &str, flags: u64, value: &str) {
     let item = Some(Item { flags, value: value.as_bytes() });
     router.answer(server, &Answer { item, number: 7, ..Answer::of(Outcome::Found) });
 }

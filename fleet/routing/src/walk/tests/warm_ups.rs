@@ -7,7 +7,7 @@ const HOLDS_OFF: &str = r#", "enable_metaget": true, "hold_off": "native""#;
 const SENTINELS: &str = r#", "enable_metaget": true, "hold_off": "sentinel""#;
 
 /// The flags of an item that stands for none.
-const SENTINEL: u32 = 0x7e1c_0f1f;
+const SENTINEL: u64 = 0x7e1c_0f1f;
 
 fn route(more: &str) -> String {
     format!(r#"{{"type": "WarmUpRoute", "cold": "PoolRoute|A", "warm": "PoolRoute|B"{more}}}"#)
@@ -29,7 +29,7 @@ fn deletes(all: &WarmUps) -> (u64, u64) {
 }
 
 /// A server answers a meta command that has found a value.
-fn value(router: &mut Router, server: &str, line: &str, flags: u32, value: &str) {
+fn value(router: &mut Router, server: &str, line: &str, flags: u64, value: &str) {
     let item = Some(Item { flags, value: value.as_bytes() });
     let (line, block) = (line.as_bytes(), value.as_bytes());
     router.answer(server, &Answer { item, line, block, ..Answer::of(Outcome::Found) });
