@@ -9,7 +9,7 @@
 //! * `cargo xtask wheel` – builds the Python package that is released: see `ci::python`.
 //! * `cargo xtask package` – builds what is installed elsewhere, `make package` calls it: see [`package`].
 //! * `cargo xtask sanitize` – the tests of the crates with `unsafe` under the sanitizers.
-//! * `cargo xtask simulate` – nodes in a simulated machine: see docs/develop/simulation.md.
+//! * `cargo xtask simulate` – regions in a simulated machine: see docs/develop/simulation.md.
 //! * `cargo xtask soak` – what is too long for every change, `make soak` calls it.
 #![forbid(unsafe_code)]
 
@@ -23,7 +23,7 @@ use std::process::ExitCode;
 
 use ci::Unable;
 
-const USAGE: &str = "usage: cargo xtask tidy | check | docs | dist | chart | wheel | package [STEP…] | ci [STEP…] | sanitize [STEP…] | soak [STEP…] [--seed N] | simulate [--seed N] [--seeds N]";
+const USAGE: &str = "usage: cargo xtask tidy | check | docs | dist | chart | wheel | package [STEP…] | ci [STEP…] | sanitize [STEP…] | soak [STEP…] [--seed N] | simulate [--scenario NAME] [--seed N] [--seeds N] [--again N] [--trace] [--bugs]";
 
 fn main() -> ExitCode {
     let arguments = std::env::args().skip(1).collect::<Vec<_>>();
