@@ -105,7 +105,6 @@ pub(crate) const TABLE: &[(&str, MayUse)] = &[
         ]),
     ),
     ("guira-python", Only(&["guira-client", "guira-transport", "guira-disk", "guira-sync"])),
-    ("guira-probe", Only(&["guira-client", "guira-protocol", "guira-sync"])),
     ("guira-top", Only(&["guira-client", "guira-transport", "guira-sync"])),
     ("guira-names", Only(&["guira-disk", "guira-sync"])),
     (
@@ -160,7 +159,6 @@ pub(crate) const TABLE: &[(&str, MayUse)] = &[
         "guira-checker",
         Only(&[
             "guira-databases",
-            "guira-probe",
             "guira-client",
             "guira-protocol",
             "guira-serving",

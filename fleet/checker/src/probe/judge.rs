@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use crate::report::{AtDelay, Example, Outcome, Report, Tally};
-use crate::sample::{Old, Sample};
+use super::report::{AtDelay, Example, Outcome, Report, Tally};
+use super::sample::{Old, Sample};
 
 const EXAMPLES_MAX: usize = 100;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::report::Outcome;
+use super::report::Outcome;
 
 /// What is known of the item of a node before the delete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

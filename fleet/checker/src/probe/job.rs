@@ -8,11 +8,11 @@ use std::time::Duration;
 use guira_client::text::Target;
 use guira_sync::clock::Stopwatch;
 
-use crate::deleter::Deleter;
-use crate::driver::Driver;
+use super::deleter::Deleter;
+use super::driver::Driver;
+use super::judge::{FirstLook, Settings};
+use super::report::Report;
 use crate::keys::{KeyLine, read};
-use crate::probe::{FirstLook, Settings};
-use crate::report::Report;
 
 const LINES_MAX: usize = 1024;
 

@@ -5,18 +5,14 @@
 //! [`Probe`] decides what is to be asked and what the answers mean; it has neither clock nor socket. [`Driver`] asks
 //! nodes over connections, and [`job`] feeds it with the keys of a stream.
 
-#![forbid(unsafe_code)]
-
 mod deleter;
 mod driver;
 mod job;
-mod keys;
-mod probe;
+mod judge;
 mod report;
 mod sample;
 
 pub use driver::Driver;
 pub use job::{Job, Manner, Outcomes, job};
-pub use keys::{KeyLine, read};
-pub use probe::{Ask, FirstLook, Look, Probe, SampleId, Seen, Settings};
+pub use judge::{Ask, FirstLook, Look, Probe, SampleId, Seen, Settings};
 pub use report::{AtDelay, Example, Report, Tally, nines};

@@ -5,14 +5,14 @@ use std::io::{self, BufRead};
 use guira_protocol::KEY_MAX;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum KeyLine {
+pub(crate) enum KeyLine {
     Key(Vec<u8>),
     /// Something that is no key in text: empty, too long, or with blanks or control characters.
     Other,
 }
 
 /// Reads the next line, of which no more than a key is kept; none at the end.
-pub fn read(source: &mut impl BufRead) -> io::Result<Option<KeyLine>> {
+pub(crate) fn read(source: &mut impl BufRead) -> io::Result<Option<KeyLine>> {
     let mut line = Vec::new();
     let mut is_begun = false;
     loop {

@@ -10,8 +10,8 @@ use guira_protocol::client;
 use guira_protocol::word::reply;
 use guira_sync::clock::Stopwatch;
 
-use crate::probe::{Ask, Look, Probe, SampleId, Seen, Settings};
-use crate::report::Report;
+use super::judge::{Ask, Look, Probe, SampleId, Seen, Settings};
+use super::report::Report;
 
 /// Questions that may wait for a node. It counts as not answering beyond that.
 const WAITING_MAX: usize = 4096;
