@@ -36,7 +36,7 @@ pub(crate) const TOP: &[&str] = &["guira", "guira-lab", "guira-python", "guira-f
 pub(crate) const RUNTIMES: &[&str] = &["tokio", "async-std", "smol", "mio", "futures"];
 
 /// But for these: a runtime stays on a thread of their own (docs/develop/decisions/0040-names.md).
-pub(crate) const RUNTIME_USERS: &[&str] = &["guira-names"];
+pub(crate) const RUNTIME_USERS: &[&str] = &["guira-discovery"];
 
 use MayUse::{Anything, AnythingBelowTheLab, Only, Product};
 
@@ -106,16 +106,14 @@ pub(crate) const TABLE: &[(&str, MayUse)] = &[
     ),
     ("guira-python", Only(&["guira-client", "guira-transport", "guira-disk", "guira-sync"])),
     ("guira-top", Only(&["guira-client", "guira-transport", "guira-sync"])),
-    ("guira-names", Only(&["guira-disk", "guira-sync"])),
     (
         "guira-control",
         Only(&["guira-client", "guira-protocol", "guira-transport", "guira-disk", "guira-sync"]),
     ),
     (
-        "guira-following",
+        "guira-discovery",
         Only(&[
             "guira-control",
-            "guira-names",
             "guira-client",
             "guira-routing",
             "guira-transport",
@@ -129,8 +127,7 @@ pub(crate) const TABLE: &[(&str, MayUse)] = &[
             "guira-routing",
             "guira-upstream",
             "guira-control",
-            "guira-following",
-            "guira-names",
+            "guira-discovery",
             "guira-client",
             "guira-protocol",
             "guira-serving",

@@ -35,7 +35,7 @@ impl fmt::Display for Target {
 
 /// Why a record cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum MembershipError {
+pub(crate) enum MembershipError {
     #[error("the record has names of several kinds: servers with ordinals must all be of one StatefulSet")]
     Mixed,
     #[error("the record has no servers")]
@@ -44,7 +44,7 @@ pub enum MembershipError {
 
 /// The servers of one SRV record.
 #[derive(Clone, Debug)]
-pub struct Membership {
+pub(crate) struct Membership {
     members: Vec<Member>,
     order: Order,
     /// How long who leaves the record is kept.
@@ -78,7 +78,7 @@ impl Membership {
     ///
     /// # Errors
     /// There are none.
-    pub fn new(answer: &[Target], hold: Duration, now: Duration) -> Result<Self, MembershipError> {
+    pub(crate) fn new(answer: &[Target], hold: Duration, now: Duration) -> Result<Self, MembershipError> {
         let order = if slots(answer).is_some() { Order::Slots } else { Order::Names };
         let mut new = Membership { members: Vec::new(), order, hold, dropped: None };
         new.update(answer, now)?;
@@ -89,7 +89,7 @@ impl Membership {
     ///
     /// # Errors
     /// There are none.
-    pub fn kept(list: &[Target], hold: Duration, now: Duration) -> Result<Self, MembershipError> {
+    pub(crate) fn kept(list: &[Target], hold: Duration, now: Duration) -> Result<Self, MembershipError> {
         let mut kept = Membership::new(list, hold, now)?;
         kept.members.iter_mut().for_each(|member| member.left = Some(now));
         Ok(kept)
@@ -99,7 +99,7 @@ impl Membership {
     ///
     /// # Errors
     /// It does not go with what is known, which stays as it is.
-    pub fn update(&mut self, answer: &[Target], now: Duration) -> Result<(), MembershipError> {
+    pub(crate) fn update(&mut self, answer: &[Target], now: Duration) -> Result<(), MembershipError> {
         if answer.is_empty() {
             return Err(MembershipError::Empty);
         }
@@ -160,7 +160,7 @@ impl Membership {
     }
 
     /// Drops who has left for long enough, a few at a time. Returns how many.
-    pub fn drop_due(&mut self, now: Duration) -> usize {
+    pub(crate) fn drop_due(&mut self, now: Duration) -> usize {
         let most = (self.members.len() / SHARE).max(1);
         let mut dropped = 0;
         while dropped < most && self.next().is_some_and(|due| due <= now) {
@@ -175,7 +175,7 @@ impl Membership {
     }
 
     /// When somebody is dropped next, if the record does not change.
-    pub fn next(&self) -> Option<Duration> {
+    pub(crate) fn next(&self) -> Option<Duration> {
         let left = self.members[self.candidate()?].left?;
         let due = left + self.hold;
         Some(self.dropped.map_or(due, |dropped| due.max(dropped + self.hold)))
@@ -197,17 +197,17 @@ impl Membership {
     }
 
     /// The servers, in their order.
-    pub fn list(&self) -> impl Iterator<Item = &Target> {
+    pub(crate) fn list(&self) -> impl Iterator<Item = &Target> {
         self.members.iter().map(|member| &member.target)
     }
 
     /// How many are kept although the record does not have them.
-    pub fn held(&self) -> usize {
+    pub(crate) fn held(&self) -> usize {
         self.members.iter().filter(|member| member.left.is_some()).count()
     }
 
     /// Whether places in the list are slots: otherwise a hash by position moves keys when a server comes or goes.
-    pub fn has_slots(&self) -> bool {
+    pub(crate) fn has_slots(&self) -> bool {
         self.order == Order::Slots
     }
 }

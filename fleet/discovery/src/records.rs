@@ -1,6 +1,6 @@
 //! SRV records that pools take their servers from.
 
-use guira_names::{Membership, Names, Target};
+use crate::names::{Membership, Names, Target};
 use guira_routing::config::{SRV, Texts};
 use guira_sync::clock::Stopwatch;
 use guira_sync::lock::{Mutex, MutexGuard};

@@ -7,9 +7,7 @@
 //! Membership: the servers that an SRV record names, in stable slots (no I/O)
 //! ```
 //!
-//! This is the only crate that has an asynchronous runtime: hickory needs tokio, which runs on that one thread.
-
-#![forbid(unsafe_code)]
+//! This is the only module that has an asynchronous runtime: hickory needs tokio, which runs on that one thread.
 
 mod book;
 mod counts;
@@ -18,5 +16,6 @@ mod resolver;
 mod thread;
 
 pub use counts::{NameCount, NameCounts, NameGauge};
-pub use membership::{Membership, MembershipError, SRV_HOLD_DOWN, SRV_HOLD_DOWN_MS, Target};
+pub(crate) use membership::{Membership, Target};
+pub use membership::{SRV_HOLD_DOWN, SRV_HOLD_DOWN_MS};
 pub use thread::{Names, NamesOptions, News};

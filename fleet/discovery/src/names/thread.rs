@@ -1,9 +1,9 @@
 //! The thread on which names are looked up.
 
-use crate::book::{Book, Found, Learned, Waiting};
-use crate::counts::{NameCount, NameCounts, NameGauge};
-use crate::membership::Target;
-use crate::resolver::Resolver;
+use super::book::{Book, Found, Learned, Waiting};
+use super::counts::{NameCount, NameCounts, NameGauge};
+use super::membership::Target;
+use super::resolver::Resolver;
 use guira_sync::channel as std_mpsc;
 use guira_sync::clock::Stopwatch;
 use guira_sync::lock::{Mutex, MutexGuard};

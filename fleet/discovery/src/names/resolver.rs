@@ -1,7 +1,7 @@
 //! One lookup: of /etc/hosts, and of DNS by hickory.
 
-use crate::book::Found;
-use crate::membership::Target;
+use super::book::Found;
+use super::membership::Target;
 use guira_disk as disk;
 use guira_disk::MetadataExt;
 use hickory_resolver::config::{

@@ -2,12 +2,12 @@
 
 use crate::etcd_pools::EtcdPools;
 use crate::kept;
+use crate::names::{Names, NamesOptions, News, SRV_HOLD_DOWN};
 use crate::records::{Learned, Records};
 use crate::source::{Followed, Reader, Source, Unreadable};
 use guira_client::pools::{AsyncClient, Builder, Client, ReloadHandle, SetupError, Texts, check};
 use guira_control::EtcdOptions;
 use guira_disk::FileWatch;
-use guira_names::{Names, NamesOptions, News, SRV_HOLD_DOWN};
 use guira_transport::{Interest, Mailbox, Poll, Token};
 use std::collections::HashSet;
 use std::io;
@@ -41,7 +41,7 @@ const CHANGE: Token = Token(1);
 /// What a client follows, before there is one.
 ///
 /// ```no_run
-/// use guira_following::{Following, Source};
+/// use guira_discovery::{Following, Source};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let source = Source::Text(r#"{"route": "PoolRoute|etcd:cache"}"#.to_owned());
