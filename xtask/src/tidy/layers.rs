@@ -15,7 +15,6 @@ pub(crate) enum MayUse {
 pub(crate) const LAB: &[&str] = &[
     "guira-oracle",
     "guira-harness",
-    "guira-netns",
     "guira-regions",
     "guira-demo",
     "guira-workload",
@@ -166,7 +165,6 @@ pub(crate) const TABLE: &[(&str, MayUse)] = &[
         ]),
     ),
     ("guira-harness", Only(&["guira-contract", "guira-sync"])),
-    ("guira-netns", Only(&["guira-sync"])),
     ("guira-regions", AnythingBelowTheLab),
     ("guira-demo", AnythingBelowTheLab),
     ("guira-oracle", Only(&["guira-protocol"])),

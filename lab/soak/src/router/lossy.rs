@@ -3,8 +3,8 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use guira_harness::netns::Netns;
 use guira_harness::server::{ServerProcess, Spec};
-use guira_netns::Netns;
 use guira_sync::atomic::Ordering;
 use guira_workload::Rng;
 

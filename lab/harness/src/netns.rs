@@ -1,7 +1,5 @@
 //! A second host on this machine: a network namespace, joined to this one by a veth pair.
 
-#![forbid(unsafe_code)]
-
 use guira_sync::atomic::{AtomicU32, Ordering};
 use std::io;
 use std::net::SocketAddr;
