@@ -33,7 +33,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("Names, etcd and followed configurations", "fleet/control/"),
     ("Names, etcd and followed configurations", "fleet/discovery/"),
     ("Invalidator and checker", "fleet/invalidator/"),
-    ("Invalidator and checker", "fleet/databases/"),
+    ("Invalidator and checker", "fleet/sql/"),
     ("Invalidator and checker", "fleet/checker/"),
 ];
 

@@ -13,8 +13,7 @@ use crate::report::Report;
 use crate::shared::{Reads, Shared};
 use crate::sight::Cached;
 use crate::web;
-use guira_client::text::Endpoint;
-use guira_databases::Listener;
+use guira_client::text::{Endpoint, Listener};
 use guira_sync::channel::{Receiver, SyncSender, channel, sync_channel};
 use guira_sync::thread;
 use guira_transport::Address;
@@ -56,7 +55,7 @@ pub fn start(config: &Config, source: Option<Box<dyn BufRead + Send>>) -> Result
         let cluster = Cluster {
             number,
             name: cluster.name.clone(),
-            way: cluster.way()?,
+            target: cluster.target()?,
             dialect: cluster.dialect,
             prefix: cluster.prefix.clone(),
             counts: shared.clusters[number].counts.clone(),

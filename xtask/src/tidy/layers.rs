@@ -137,11 +137,11 @@ pub(crate) const TABLE: &[(&str, MayUse)] = &[
             "guira-sync",
         ]),
     ),
-    ("guira-databases", Only(&["guira-client", "guira-transport", "guira-disk", "guira-sync"])),
+    ("guira-sql", Only(&["guira-client", "guira-transport", "guira-disk", "guira-sync"])),
     (
         "guira-invalidator",
         Only(&[
-            "guira-databases",
+            "guira-sql",
             "guira-client",
             "guira-protocol",
             "guira-serving",
@@ -154,7 +154,7 @@ pub(crate) const TABLE: &[(&str, MayUse)] = &[
     (
         "guira-checker",
         Only(&[
-            "guira-databases",
+            "guira-sql",
             "guira-client",
             "guira-protocol",
             "guira-serving",

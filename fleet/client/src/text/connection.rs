@@ -1,8 +1,8 @@
 //! The connection.
 
-use guira_transport::net::UnixStream;
 use std::fmt;
 use std::io::{self, Read, Write};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use rustls::crypto::ring::default_provider;
 use rustls::pki_types::ServerName;
 use rustls::{ALL_VERSIONS, ClientConfig, ClientConnection, StreamOwned};
 
-use super::{Endpoint, Login};
+use super::{Endpoint, Login, LoginError, Socket};
 use crate::tls::{TlsError, Trust, client_config};
 
 /// The longest line that is read, in bytes.
@@ -36,19 +36,26 @@ const KEPT_MAX: usize = 1 << 20;
 const STATS_MAX: usize = 4 << 20;
 
 /// A stream of bytes in both directions.
-pub(super) trait Wire: Read + Write + Send {}
+trait Wire: Read + Write + Send {}
 
-impl Wire for guira_transport::net::TcpStream {}
-impl Wire for UnixStream {}
-impl Wire for StreamOwned<ClientConnection, Box<dyn Wire>> {}
+impl Wire for Socket {}
+impl Wire for StreamOwned<ClientConnection, Socket> {}
 
 /// A server, and how it is reached.
 #[derive(Clone, Debug)]
 pub struct Target {
     endpoint: Endpoint,
     tls: Option<Tls>,
-    login: Option<Login>,
+    login: Option<Access>,
     timeout: Duration,
+}
+
+/// Where the login of each connection comes from.
+#[derive(Clone, Debug)]
+enum Access {
+    Login(Login),
+    /// A file, which may change.
+    File(PathBuf),
 }
 
 /// How sessions of TLS begin.
@@ -99,7 +106,16 @@ impl Target {
     /// Logs in on each connection.
     #[must_use]
     pub fn with_login(self, login: Login) -> Self {
-        Self { login: Some(login), ..self }
+        Self { login: Some(Access::Login(login)), ..self }
+    }
+
+    /// Logs in on each connection with the first line, `USER:PASSWORD`, that the file has then.
+    ///
+    /// # Errors
+    /// When the file cannot be used now.
+    pub fn with_login_file(self, path: PathBuf) -> Result<Self, LoginError> {
+        Login::of_file(&path)?;
+        Ok(Self { login: Some(Access::File(path)), ..self })
     }
 
     /// The same for another server.
@@ -112,6 +128,19 @@ impl Target {
     pub const fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
+
+    /// How long the server may take.
+    pub const fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// What makes the sessions of TLS, if a connector does.
+    pub const fn connector(&self) -> Option<&TlsConnector> {
+        match &self.tls {
+            Some(Tls::Shared(connector, _)) => Some(connector),
+            Some(Tls::Own(_)) | None => None,
+        }
+    }
 }
 
 /// Why a server could not be asked.
@@ -120,6 +149,9 @@ pub enum TextError {
     /// It cannot be reached.
     #[error("cannot connect: {0}")]
     Connect(io::Error),
+    /// The file of the login cannot be used.
+    #[error(transparent)]
+    LoginFile(#[from] LoginError),
     /// The login was refused, with this line.
     #[error("the login was refused: {0}")]
     Login(String),
@@ -203,16 +235,25 @@ impl Connection {
     /// # Errors
     /// When one of the three fails.
     pub fn open(target: &Target) -> Result<Self, TextError> {
-        let mut wire = target.endpoint.connect(target.timeout).map_err(TextError::Connect)?;
-        if let Some(tls) = &target.tls {
-            let mut session = tls.session(&target.endpoint).map_err(TextError::Connect)?;
-            while session.is_handshaking() {
-                session.complete_io(&mut wire).map_err(TextError::Connect)?;
+        // Before the server is bothered.
+        let login = match &target.login {
+            Some(Access::Login(login)) => Some(login.clone()),
+            Some(Access::File(path)) => Some(Login::of_file(path)?),
+            None => None,
+        };
+        let mut socket = Socket::connect(&target.endpoint, target.timeout).map_err(TextError::Connect)?;
+        let wire: Box<dyn Wire> = match &target.tls {
+            None => Box::new(socket),
+            Some(tls) => {
+                let mut session = tls.session(&target.endpoint).map_err(TextError::Connect)?;
+                while session.is_handshaking() {
+                    session.complete_io(&mut socket).map_err(TextError::Connect)?;
+                }
+                Box::new(StreamOwned::new(session, socket))
             }
-            wire = Box::new(StreamOwned::new(session, wire));
-        }
+        };
         let mut opened = Self { wire, input: Vec::new(), at: 0, timeout: target.timeout, asked: None };
-        if let Some(login) = &target.login {
+        if let Some(login) = login {
             opened.send(&login.request())?;
             let reply = opened.reply()?;
             if reply != Reply::Line(reply::STORED) {

@@ -3,8 +3,8 @@
 use super::flushes::Flushes;
 use super::{Changes, Log, OnGap, SourceError};
 use crate::counters::{Count, Counts};
-use guira_databases::Stop;
 use guira_sync::clock::{Stopwatch, wall_clock};
+use guira_sync::stop::Stop;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -159,8 +159,8 @@ fn report_gap(gap: &str, left: Duration) {
 mod tests {
     use super::super::{Place, Row};
     use super::*;
-    use guira_databases::Stopped;
     use guira_harness::deadline::Deadline;
+    use guira_sync::stop::Stopped;
     use std::cell::RefCell;
     use std::fmt::Display;
     use std::io;

@@ -1,13 +1,22 @@
-//! Telling all threads to end.
+//! Stopping all threads of a program.
 
-use guira_sync::lock::{Condvar, Mutex};
+use crate::lock::{Condvar, Mutex};
+use std::error::Error;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The thread that is told this ends without an error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the program is stopping")]
+/// The program is stopping: the thread ends, and that is no failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped;
+
+impl fmt::Display for Stopped {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("the program is stopping")
+    }
+}
+
+impl Error for Stopped {}
 
 /// Whether threads are to end, and a way to sleep until then.
 #[derive(Clone, Debug, Default)]
@@ -15,17 +24,20 @@ pub struct Stop(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// LOCK: database_stop. Leaf.
+    /// LOCK: program_stop. Leaf.
     is_set: Mutex<bool>,
     changed: Condvar,
 }
 
 impl Stop {
+    /// Wakes all threads that wait.
     pub fn set(&self) {
         *self.0.is_set.lock() = true;
         self.0.changed.notify_all();
     }
 
+    /// # Errors
+    /// If the program is stopping.
     pub fn check(&self) -> Result<(), Stopped> {
         self.wait(Duration::ZERO)
     }
@@ -41,7 +53,7 @@ impl Stop {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(guira_loom)))]
 mod tests {
     use super::*;
 
@@ -51,7 +63,7 @@ mod tests {
         assert_eq!(stop.check(), Ok(()));
         assert_eq!(stop.wait(Duration::from_millis(1)), Ok(()));
         let sleeper = stop.clone();
-        let thread = guira_sync::thread::spawn(move || sleeper.wait(Duration::from_secs(600)));
+        let thread = crate::thread::spawn(move || sleeper.wait(Duration::from_secs(600)));
         stop.set();
         assert_eq!(thread.join().unwrap(), Err(Stopped));
         assert_eq!(stop.check(), Err(Stopped));

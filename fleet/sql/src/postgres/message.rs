@@ -1,9 +1,9 @@
 //! Messages: a letter, a length and a body.
 
 use crate::SourceError;
-use crate::Stop;
 use crate::wire::{Wire, Writer};
 use guira_sync::clock::Stopwatch;
+use guira_sync::stop::Stop;
 use std::io::{self, Read};
 use std::time::Duration;
 

@@ -1,7 +1,6 @@
 //! Connections, with TLS or without.
 
-use super::socket::Socket;
-use guira_client::text::Endpoint;
+use guira_client::text::{Endpoint, Socket};
 use guira_sync::lock::{Mutex, MutexGuard};
 use guira_transport::{TlsConnector, TlsName};
 use rustls::ClientConnection;
@@ -9,25 +8,8 @@ use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-#[derive(Clone, Debug)]
-pub enum Security {
-    Plain,
-    Tls(TlsConnector, TlsName),
-}
-
-impl Security {
-    /// What encrypts it, with the certificates that the files have now.
-    pub fn tls(&self) -> Option<(&TlsConnector, &TlsName)> {
-        let Security::Tls(connector, name) = self else { return None };
-        if let Err(error) = connector.reload_changed() {
-            // Operator: Correct the file that the message names. The program retries when it changes, and
-            // on SIGHUP.
-            tracing::error!("cannot reload certificates; keeping the previous ones: {error}");
-        }
-        Some((connector, name))
-    }
-}
-
+/// How long connecting and sending may take.
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// A read that finds nothing comes back after this time.
 const READ_WAIT: Duration = Duration::from_secs(1);
 /// What is read from a socket at once and given to TLS, in bytes.
@@ -83,16 +65,21 @@ impl Wire {
     /// Connects to the first address of the name that answers.
     /// Reading waits for `read_timeout` at most.
     pub(crate) fn connect(endpoint: &Endpoint, read_timeout: Duration) -> io::Result<Self> {
-        Ok(Self::over(Socket::connect(endpoint, read_timeout)?))
+        let named =
+            |error: io::Error| io::Error::new(error.kind(), format!("cannot connect to {endpoint}: {error}"));
+        Self::over(Socket::connect(endpoint, TIMEOUT).map_err(named)?, read_timeout)
     }
 
     #[cfg(any(test, feature = "testing"))]
     pub(crate) fn over_unix(socket: guira_transport::net::UnixStream) -> io::Result<Self> {
-        Ok(Self::over(Socket::Unix(socket).with_timeouts(Duration::from_secs(5))?))
+        Self::over(Socket::Unix(socket), TIMEOUT)
     }
 
-    fn over(socket: Socket) -> Self {
-        Wire { writer: Writer { socket: Arc::new(socket), tls: None }, raw: Vec::new() }
+    /// The peer is noticed if its host is lost.
+    fn over(socket: Socket, read_timeout: Duration) -> io::Result<Self> {
+        socket.notice_lost_peer()?;
+        socket.set_read_timeout(read_timeout)?;
+        Ok(Wire { writer: Writer { socket: Arc::new(socket), tls: None }, raw: Vec::new() })
     }
 
     /// Shakes hands; everything is encrypted from here on.
@@ -167,5 +154,33 @@ impl Read for Wire {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use guira_harness::scratch::Scratch;
+    use guira_sync::clock::Stopwatch;
+    use guira_transport::net::UnixListener;
+
+    #[test]
+    fn a_database_that_accepts_nobody_holds_nobody_up() {
+        let path = Scratch::new();
+        let path = path.file("socket");
+        let _server = UnixListener::bind(&path).unwrap();
+        let endpoint: Endpoint = format!("unix:{}", path.display()).parse().unwrap();
+        let clock = Stopwatch::start();
+        let mut waiting = Vec::new();
+        // The system has room for 4096 at most.
+        let error = loop {
+            match Wire::connect(&endpoint, TIMEOUT) {
+                Ok(socket) => waiting.push(socket),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        assert!(error.to_string().contains(&format!("cannot connect to {endpoint}: ")), "{error}");
+        assert!(clock.elapsed() < TIMEOUT * 2);
     }
 }

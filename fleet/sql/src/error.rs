@@ -1,6 +1,6 @@
 //! What can go wrong.
 
-use crate::Stopped;
+use guira_sync::stop::Stopped;
 use std::io;
 
 /// Why a database, or its log, cannot be read.

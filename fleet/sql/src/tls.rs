@@ -1,8 +1,7 @@
 //! How a connection is encrypted: `tls = { ca = "…" }`.
 
-use crate::Security;
-use guira_client::text::Endpoint;
-use guira_transport::{NameCheck, Resumption, TlsClientOptions, TlsConnector, TlsError};
+use guira_client::text::{Endpoint, Target};
+use guira_transport::{NameCheck, Resumption, TlsClientOptions, TlsConnector, TlsError, TlsName};
 use serde::Deserialize;
 use std::path::PathBuf;
 
@@ -61,5 +60,37 @@ pub fn security(tls: Option<&Tls>, endpoint: &Endpoint) -> Result<Security, TlsE
     match (tls, endpoint) {
         (Some(tls), Endpoint::Tcp { host, .. }) => Ok(Security::Tls(tls.connector()?, host.parse()?)),
         _ => Ok(Security::Plain),
+    }
+}
+
+/// `target` with the TLS of these settings, if there are any.
+pub fn secured(target: Target, tls: Option<&Tls>) -> Result<Target, TlsError> {
+    Ok(match security(tls, target.endpoint())? {
+        Security::Plain => target,
+        Security::Tls(connector, name) => target.with_connector(connector, name),
+    })
+}
+
+#[derive(Clone, Debug)]
+pub enum Security {
+    Plain,
+    Tls(TlsConnector, TlsName),
+}
+
+impl Security {
+    /// What encrypts a connection, with the certificates that the files have now.
+    pub(crate) fn tls(&self) -> Option<(&TlsConnector, &TlsName)> {
+        let Security::Tls(connector, name) = self else { return None };
+        reload(connector);
+        Some((connector, name))
+    }
+}
+
+/// Reads certificates that have changed, for the next connection.
+pub fn reload(connector: &TlsConnector) {
+    if let Err(error) = connector.reload_changed() {
+        // Operator: Correct the file that the message names. The program retries when it changes, and
+        // on SIGHUP.
+        tracing::error!("cannot reload certificates; keeping the previous ones: {error}");
     }
 }

@@ -3,10 +3,10 @@
 use super::message::Messages;
 use super::query::refusal;
 use super::scram::{Expected, MECHANISM, Scram};
-use crate::Stop;
 use crate::bytes::Bytes;
 use crate::wire::Wire;
 use crate::{Login, Server, SourceError};
+use guira_sync::stop::Stop;
 use md5::{Digest, Md5};
 use ring::rand::{SecureRandom, SystemRandom};
 use std::io::{self, Read};
