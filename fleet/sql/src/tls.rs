@@ -1,7 +1,7 @@
 //! How a connection is encrypted: `tls = { ca = "…" }`.
 
 use guira_client::text::{Endpoint, Target};
-use guira_transport::{NameCheck, Resumption, TlsClientOptions, TlsConnector, TlsError, TlsName};
+use guira_transport::{Resumption, TlsClientOptions, TlsConnector, TlsError, TlsName};
 use serde::Deserialize;
 use std::path::PathBuf;
 
@@ -48,9 +48,8 @@ impl Tls {
         TlsConnector::new(TlsClientOptions {
             chain: self.cert.clone(),
             key: self.key.clone(),
-            authorities: self.ca.clone(),
-            names: NameCheck::Required,
             resumption: Resumption::Off,
+            ..TlsClientOptions::trusting(self.ca.clone())
         })
     }
 }

@@ -84,10 +84,7 @@ impl Wire {
 
     /// Shakes hands; everything is encrypted from here on.
     pub(crate) fn start_tls(&mut self, connector: &TlsConnector, name: &TlsName) -> io::Result<()> {
-        let mut session = connector.session(name)?;
-        while session.is_handshaking() {
-            session.complete_io(&mut &*self.writer.socket)?;
-        }
+        let session = connector.shake_hands(name, &mut &*self.writer.socket)?;
         self.writer.tls = Some(Session { state: Arc::new(Mutex::new(session)) });
         Ok(())
     }

@@ -3,19 +3,16 @@
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use guira_protocol::client::{self, Reply};
 use guira_protocol::word::reply;
 use guira_sync::clock::Stopwatch;
-use guira_transport::{TlsConnector, TlsName};
-use rustls::crypto::ring::default_provider;
-use rustls::pki_types::ServerName;
-use rustls::{ALL_VERSIONS, ClientConfig, ClientConnection, StreamOwned};
+use guira_transport::{TlsConnector, TlsError, TlsName};
+use rustls::{ClientConnection, StreamOwned};
 
 use super::{Endpoint, Login, LoginError, Socket};
-use crate::tls::{TlsError, Trust, client_config};
+use crate::tls::Trust;
 
 /// The longest line that is read, in bytes.
 const LINE_MAX: usize = 64 << 10;
@@ -60,21 +57,20 @@ enum Access {
 
 /// How sessions of TLS begin.
 #[derive(Clone, Debug)]
-enum Tls {
-    /// With a server that is called as its endpoint says.
-    Own(Arc<ClientConfig>),
-    /// As a connector makes them, with a server of this name.
-    Shared(TlsConnector, TlsName),
+struct Tls {
+    connector: TlsConnector,
+    /// What the server is called, if not as its endpoint says.
+    name: Option<TlsName>,
 }
 
 impl Tls {
-    fn session(&self, endpoint: &Endpoint) -> io::Result<ClientConnection> {
-        match self {
-            Self::Own(config) => {
-                let name = ServerName::try_from(endpoint.tls_name().to_owned()).map_err(io::Error::other)?;
-                ClientConnection::new(Arc::clone(config), name).map_err(io::Error::other)
+    fn shake_hands(&self, endpoint: &Endpoint, socket: &mut Socket) -> io::Result<ClientConnection> {
+        match &self.name {
+            Some(name) => self.connector.shake_hands(name, socket),
+            None => {
+                let name = endpoint.tls_name().parse().map_err(io::Error::other)?;
+                self.connector.shake_hands(&name, socket)
             }
-            Self::Shared(connector, name) => connector.session(name),
         }
     }
 }
@@ -93,14 +89,13 @@ impl Target {
     /// # Errors
     /// When the file of authorities cannot be used.
     pub fn with_tls(self, trust: Trust<'_>) -> Result<Self, TlsError> {
-        let config = client_config(trust, Arc::new(default_provider()), ALL_VERSIONS)?;
-        Ok(Self { tls: Some(Tls::Own(Arc::new(config))), ..self })
+        Ok(Self { tls: Some(Tls { connector: trust.connector()?, name: None }), ..self })
     }
 
     /// Speaks TLS as `connector` does with the server of this name.
     #[must_use]
     pub fn with_connector(self, connector: TlsConnector, name: TlsName) -> Self {
-        Self { tls: Some(Tls::Shared(connector, name)), ..self }
+        Self { tls: Some(Tls { connector, name: Some(name) }), ..self }
     }
 
     /// Logs in on each connection.
@@ -134,12 +129,9 @@ impl Target {
         self.timeout
     }
 
-    /// What makes the sessions of TLS, if a connector does.
-    pub const fn connector(&self) -> Option<&TlsConnector> {
-        match &self.tls {
-            Some(Tls::Shared(connector, _)) => Some(connector),
-            Some(Tls::Own(_)) | None => None,
-        }
+    /// What makes the sessions of TLS.
+    pub fn connector(&self) -> Option<&TlsConnector> {
+        self.tls.as_ref().map(|tls| &tls.connector)
     }
 }
 
@@ -245,10 +237,7 @@ impl Connection {
         let wire: Box<dyn Wire> = match &target.tls {
             None => Box::new(socket),
             Some(tls) => {
-                let mut session = tls.session(&target.endpoint).map_err(TextError::Connect)?;
-                while session.is_handshaking() {
-                    session.complete_io(&mut socket).map_err(TextError::Connect)?;
-                }
+                let session = tls.shake_hands(&target.endpoint, &mut socket).map_err(TextError::Connect)?;
                 Box::new(StreamOwned::new(session, socket))
             }
         };
