@@ -138,7 +138,7 @@ impl Postgres {
             Shutdown::Fast => Signal::INT,
             Shutdown::Immediate => Signal::QUIT,
         });
-        process.wait(PATIENCE).unwrap_or_else(|error| panic!("{error}"));
+        process.wait(PATIENCE).unwrap();
     }
 
     pub fn address(&self) -> SocketAddr {

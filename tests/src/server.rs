@@ -1,6 +1,6 @@
 //! A server process of its own for each test, on a free port, killed on drop.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt;
@@ -125,12 +125,9 @@ impl Setup {
     #[track_caller]
     pub fn start_guira(&self) -> Server {
         if !self.options.is_empty() {
-            let mut command = Command::new(guira_binary());
-            command.arg("memcached");
-            return self.start_by_options(command, Subject::Guira);
+            return self.start_by_options(guira(["memcached"]), Subject::Guira);
         }
-        let mut command = Command::new(guira_binary());
-        command.args(["serve", "--workers", "2", "--memory", "64MiB", "--listen"]);
+        let mut command = guira(["serve", "--workers", "2", "--memory", "64MiB", "--listen"]);
         match &self.unix_socket {
             Some(path) => command.arg(format!("unix:{}", path.display())),
             None => command.arg("127.0.0.1:0"),
@@ -152,14 +149,10 @@ impl Setup {
         let address = match &self.unix_socket {
             Some(path) => {
                 let listens = |lines: &[String]| lines.iter().any(|line| line.contains("listening on "));
-                process
-                    .wait_for("socket", PATIENCE, |lines| listens(lines).then_some(()))
-                    .unwrap_or_else(|error| panic!("{error}"));
+                process.wait_for("socket", PATIENCE, |lines| listens(lines).then_some(())).unwrap();
                 Address::Unix(path.clone())
             }
-            None => {
-                Address::Tcp(process.wait_for_address("", PATIENCE).unwrap_or_else(|error| panic!("{error}")))
-            }
+            None => Address::Tcp(process.wait_for_address("", PATIENCE).unwrap()),
         };
         Server { process, address, subject: Subject::Guira, _scratch: None, _nodes: Vec::new() }
     }
@@ -177,10 +170,9 @@ impl Setup {
         }
         let file = scratch.path().join("router.json");
         std::fs::write(&file, text).expect("a scratch folder can be written to");
-        let mut command = Command::new(guira_binary());
-        command.args(["router", "--listen", "127.0.0.1:0", "--config"]).arg(&file).args(&self.arguments);
-        let mut process = spawn(command);
-        let address = process.wait_for_address("", PATIENCE).unwrap_or_else(|error| panic!("{error}"));
+        let mut command = guira(["router", "--listen", "127.0.0.1:0", "--config"]);
+        command.arg(&file).args(&self.arguments);
+        let (process, address) = listening(command, "");
         let subject = Subject::Guira;
         Server { process, address: Address::Tcp(address), subject, _scratch: Some(scratch), _nodes: nodes }
     }
@@ -287,7 +279,7 @@ impl Server {
     /// Where its admin listener is, if it was started with one.
     #[track_caller]
     pub fn admin_address(&mut self) -> SocketAddr {
-        self.process.wait_for_address("admin", PATIENCE).unwrap_or_else(|error| panic!("{error}"))
+        self.process.wait_for_address("admin", PATIENCE).unwrap()
     }
 
     /// Sends it a signal by its name, such as `HUP`.
@@ -326,13 +318,13 @@ impl Server {
     #[track_caller]
     pub fn stop(mut self, signal: &str) {
         self.signal(signal);
-        self.process.wait(PATIENCE).unwrap_or_else(|error| panic!("{error}"));
+        self.process.wait(PATIENCE).unwrap();
     }
 
     /// Waits until it has ended by itself. Returns what it has written to standard error.
     #[track_caller]
     pub fn wait(mut self) -> String {
-        let status = self.process.wait(PATIENCE).unwrap_or_else(|error| panic!("{error}"));
+        let status = self.process.wait(PATIENCE).unwrap();
         assert!(status.success(), "the server ended with {status}");
         self.log()
     }
@@ -404,7 +396,23 @@ impl Drop for Server {
 /// If its program cannot be run.
 #[track_caller]
 pub fn spawn(command: Command) -> ServerProcess {
-    ServerProcess::start(Spec::of_service(command)).unwrap_or_else(|error| panic!("{error}"))
+    ServerProcess::start(Spec::of_service(command)).unwrap()
+}
+
+/// Starts a server, and waits until it says that it listens `by` this word, such as `admin`.
+///
+/// # Panics
+/// If it does not.
+#[track_caller]
+pub fn listening(command: Command, by: &str) -> (ServerProcess, SocketAddr) {
+    ServerProcess::listening(Spec::of_service(command), by).unwrap()
+}
+
+/// `guira` with these words.
+pub fn guira(words: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
+    let mut command = Command::new(guira_binary());
+    command.args(words);
+    command
 }
 
 /// `GUIRA_BIN`, or the binary in the target directory of this test, its own profile first.
@@ -449,16 +457,14 @@ fn owner_of(path: &Path) -> Option<u32> {
 /// Runs the guira binary, which is expected to refuse to serve: its exit code, and what it says.
 #[track_caller]
 pub fn refused_guira(arguments: &[&str]) -> (Option<i32>, String) {
-    let mut command = Command::new(guira_binary());
-    command.args(arguments);
-    let mut process = spawn(command);
-    let status = process.wait(PATIENCE).unwrap_or_else(|error| panic!("{error}"));
+    let mut process = spawn(guira(arguments));
+    let status = process.wait(PATIENCE).unwrap();
     (status.code(), process.errors())
 }
 
 /// Runs the guira binary to its end, which is expected to come soon.
 pub fn run_guira(arguments: &[&str]) -> std::process::Output {
-    Command::new(guira_binary()).args(arguments).output().expect("guira can be run")
+    guira(arguments).output().expect("guira can be run")
 }
 
 /// Polls until `condition` gives a value.

@@ -3,12 +3,10 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use guira_harness::certificate::Authority;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore};
+use guira_transport::{TlsClientOptions, TlsConnector};
+use rustls::ClientConnection;
 
 use crate::deadline::PATIENCE;
 use crate::server::{Address, Server, Setup};
@@ -84,24 +82,15 @@ impl TlsClient {
         certificate: &Certificate,
         own: Option<&Certificate>,
     ) -> Option<Self> {
-        let mut roots = RootCertStore::empty();
-        let read = |path| CertificateDer::from_pem_file(path).expect("a file");
-        roots.add(read(certificate.root())).expect("a certificate");
-        let builder = ClientConfig::builder().with_root_certificates(roots);
-        let config = match own {
-            None => builder.with_no_client_auth(),
-            Some(own) => {
-                let key = PrivateKeyDer::from_pem_file(own.key()).expect("a file");
-                builder.with_client_auth_cert(vec![read(own.chain())], key).expect("a pair")
-            }
-        };
-        let name = ServerName::try_from("localhost").expect("a name");
+        let connector = TlsConnector::new(TlsClientOptions {
+            chain: own.map(Certificate::chain),
+            key: own.map(Certificate::key),
+            ..TlsClientOptions::trusting(Some(certificate.root()))
+        });
         let mut socket = TcpStream::connect(address).expect("it listens");
         socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-        let mut session = ClientConnection::new(Arc::new(config), name).expect("a session");
-        while session.is_handshaking() {
-            session.complete_io(&mut socket).ok()?;
-        }
+        let name = "localhost".parse().expect("a name");
+        let session = connector.expect("certificates").shake_hands(&name, &mut socket).ok()?;
         Some(TlsClient { socket, session })
     }
 

@@ -30,11 +30,10 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("Cache server", "bin/guira/src/node/"),
     ("Router", "fleet/router/"),
     ("Router", "bin/guira/src/fleet/router/"),
-    ("Names, etcd and followed configurations", "fleet/names/"),
     ("Names, etcd and followed configurations", "fleet/control/"),
-    ("Names, etcd and followed configurations", "fleet/following/"),
+    ("Names, etcd and followed configurations", "fleet/discovery/"),
     ("Invalidator and checker", "fleet/invalidator/"),
-    ("Invalidator and checker", "fleet/databases/"),
+    ("Invalidator and checker", "fleet/sql/"),
     ("Invalidator and checker", "fleet/checker/"),
 ];
 

@@ -11,6 +11,7 @@
 //! class, old tables |
 //! | [`hazard`] | is a thread still about to store to a place, or sending from it? | the lock-free engine |
 //! | [`sleep`] | going to sleep without missing a wake-up | rings, forward batches between workers |
+//! | [`stop`] | stopping all threads of a program | the invalidator, the checker |
 //! | [`mod@counters`] | counters with one writer each and any number of readers | statistics |
 //! | [`mod@histogram`] | histograms of times, made of such counters | latencies |
 //! | [`metrics`] | tables of metrics: name, unit, meaning | engines, commands, the server |
@@ -31,6 +32,7 @@ pub mod quiescence;
 pub mod random;
 pub mod simulated;
 pub mod sleep;
+pub mod stop;
 pub mod thread;
 pub mod threads;
 pub mod version;

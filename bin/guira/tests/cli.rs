@@ -4,7 +4,7 @@ use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 use std::time::Duration;
 
 use guira_harness::deadline::Deadline;
@@ -157,8 +157,8 @@ fn a_server_with_users_takes_no_datagrams_however_it_is_started() {
     let with = |more| [&memcached[..], &[more]].concat();
     for (args, code) in [(&memcached[..], 64), (&with("-S"), 64), (&with("-d"), 64), (&serve, 2)] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_guira"));
-        command.args(args).stderr(Stdio::piped());
-        let mut server = ServerProcess::start(Spec::new(command)).expect("the binary was built");
+        command.args(args);
+        let mut server = ServerProcess::start(Spec::of_service(command)).unwrap();
         let status = server.wait(PATIENCE).expect("it does not serve all the same");
         let message = server.errors();
         assert_eq!(status.code(), Some(code), "{args:?}: {message}");
@@ -186,8 +186,7 @@ fn a_file_that_never_ends_is_not_read_to_its_end() {
 fn more_memory_than_there_is_is_warned_of() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_guira"));
     command.args(["serve", "--listen", "127.0.0.1:0", "--memory", "900G", "--workers", "1"]);
-    command.stderr(Stdio::piped());
-    let mut server = ServerProcess::start(Spec::new(command)).expect("the binary was built");
+    let mut server = ServerProcess::start(Spec::of_service(command)).unwrap();
     server.wait_until_ready(PATIENCE).expect("it serves");
     let is_warned = || {
         let message = server.errors();

@@ -5,11 +5,11 @@ use std::num::NonZeroU64;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
+use guira_checker::probe::{Driver, FirstLook, Settings, Tally};
 use guira_client::text::{Connection, Target};
 use guira_harness::deadline::Deadline;
 use guira_harness::scratch::Scratch;
 use guira_harness::server::{ServerProcess, Spec};
-use guira_probe::{Driver, FirstLook, Settings, Tally};
 
 /// How long is waited for what should happen at once.
 const PATIENCE: Duration = Duration::from_secs(60);

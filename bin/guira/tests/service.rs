@@ -31,8 +31,7 @@ impl Server {
     }
 
     fn stop(mut self) {
-        self.0.signal(Signal::TERM);
-        assert!(self.0.wait(PATIENCE).expect("it ends").success());
+        self.0.end().unwrap();
     }
 }
 

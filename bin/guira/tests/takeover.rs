@@ -35,8 +35,8 @@ impl Place {
         let mut command = Command::new(env!("CARGO_BIN_EXE_guira"));
         command.args(["serve", "--memory", "32M", "--workers", "2", "--listen", "127.0.0.1:0"]);
         command.args(["--takeover", &self.path("takeover")]).args(&self.options).args(more);
-        command.env_remove("NOTIFY_SOCKET").stdin(Stdio::null()).stderr(Stdio::piped());
-        Server(ServerProcess::start(Spec::new(command)).expect("the binary was built"))
+        command.env_remove("NOTIFY_SOCKET");
+        Server(ServerProcess::start(Spec::of_service(command)).unwrap())
     }
 
     /// Starts a server, and waits until it serves.
@@ -73,8 +73,7 @@ impl Server {
     }
 
     fn stop(mut self) {
-        self.0.signal(Signal::TERM);
-        self.ends();
+        self.0.end().unwrap();
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -33,6 +33,13 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
+/// A cache server with this much memory, and where it listens.
+fn serve(memory: &str) -> (ServerProcess, SocketAddr) {
+    let mut command = Command::new(guira());
+    command.args(["serve", "--listen", "127.0.0.1:0", "--memory", memory, "--workers", "1"]);
+    ServerProcess::listening(Spec::new(command), "").unwrap()
+}
+
 /// A floor server of this test; it is stopped when this is dropped.
 struct Floor {
     process: ServerProcess,
@@ -44,10 +51,9 @@ impl Floor {
     fn start() -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_guira-lab"));
         command.args(["floor", "--udp", "127.0.0.1:0"]);
-        let mut process = ServerProcess::start(Spec::new(command)).expect("the binary was built");
-        let mut address = |by| process.wait_for_address(by, PATIENCE).expect("an address").to_string();
-        let (addr, udp) = (address(""), address("udp"));
-        Self { process, addr, udp }
+        let (mut process, addr) = ServerProcess::listening(Spec::new(command), "").unwrap();
+        let udp = process.wait_for_address("udp", PATIENCE).unwrap();
+        Self { process, addr: addr.to_string(), udp: udp.to_string() }
     }
 }
 
@@ -272,8 +278,8 @@ fn a_relay_forwards_a_load() {
     let floor = Floor::start();
     let mut command = Command::new(env!("CARGO_BIN_EXE_guira-lab"));
     command.args(["relay", "--to", &floor.addr]);
-    let mut relay = ServerProcess::start(Spec::new(command)).expect("the binary was built");
-    let addr = relay.wait_for_address("", PATIENCE).expect("an address").to_string();
+    let (_relay, addr) = ServerProcess::listening(Spec::new(command), "").unwrap();
+    let addr = addr.to_string();
     let brief = ["-d", "200ms", "--warmup", "0s", "--check-every", "0", "--json"];
     let output = lab(&[&["load", "--server", &addr, "--pipeline", "8"][..], &brief].concat());
     assert!(output.status.success(), "{}", stderr(&output));
@@ -351,12 +357,8 @@ fn a_replay_of_a_pipe_is_of_all_of_it() {
         writer.join().expect("it writes");
         output
     };
-    let mut command = Command::new(guira());
-    command.args(["serve", "--listen", "127.0.0.1:0", "--memory", "64M", "--workers", "1"]);
-    let mut server = ServerProcess::start(Spec::new(command)).expect("the binary was built");
-    let places = server.wait_until_ready(PATIENCE).expect("it serves");
-    let address = places.iter().find_map(|place| place.address()).expect("it has a port").to_string();
-    let output = replay(&["--server", &address]);
+    let (_server, address) = serve("64M");
+    let output = replay(&["--server", &address.to_string()]);
     assert!(output.status.success(), "{}", stderr(&output));
     let told: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(told["counts"]["gets"], 20_000, "{told}");
@@ -379,11 +381,7 @@ fn what_was_measured_before_a_replay_fails_is_printed() {
 
 #[test]
 fn a_replay_on_a_server_that_is_not_empty_says_so() {
-    let mut command = Command::new(guira());
-    command.args(["serve", "--listen", "127.0.0.1:0", "--memory", "16M", "--workers", "1"]);
-    let mut server = ServerProcess::start(Spec::new(command)).expect("the binary was built");
-    let places = server.wait_until_ready(PATIENCE).expect("it serves");
-    let address = places.iter().find_map(|place| place.address()).expect("it has a port");
+    let (_server, address) = serve("16M");
     let scratch = Scratch::new();
     let trace = scratch.write("trace", "a\nb\n");
     let mut client = TcpStream::connect(address).expect("it listens");

@@ -35,11 +35,10 @@ impl Server {
         let mut command = Command::new(guira());
         command.args(["serve", "--listen=127.0.0.1:0", "--mica=127.0.0.1:0", "--engine=mica"]);
         command.args(["--access=erew", "--workers=2", "--memory=96MiB"]).arg("--local").arg(&rings);
-        let mut process = ServerProcess::start(Spec::new(command)).expect("the binary was built");
-        process.wait_until_ready(PATIENCE).expect("it serves");
-        let mut address = |by| process.wait_for_address(by, PATIENCE).expect("an address").to_string();
-        let (tcp, mica) = (address(""), address("mica"));
-        Server { _process: process, _scratch: scratch, tcp, mica, rings }
+        let (mut process, tcp) = ServerProcess::listening(Spec::new(command), "").unwrap();
+        process.wait_until_ready(PATIENCE).unwrap();
+        let mica = process.wait_for_address("mica", PATIENCE).unwrap().to_string();
+        Server { _process: process, _scratch: scratch, tcp: tcp.to_string(), mica, rings }
     }
 
     fn stat(&self, name: &str) -> u64 {

@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use guira_harness::server::{ServerProcess, Spec};
 use guira_harness::stats::{number, stats};
@@ -29,8 +28,7 @@ impl Server {
         let mut command = Command::new(guira());
         command.args(["serve", "--listen", "127.0.0.1:0", "--workers", "1", "--memory", MEMORY]);
         command.args(["--engine", engine, "--policy", policy]);
-        let mut process = ServerProcess::start(Spec::new(command)).expect("the binary was built");
-        let addr = process.wait_for_address("", Duration::from_secs(20)).expect("an address");
+        let (process, addr) = ServerProcess::listening(Spec::new(command), "").unwrap();
         Self { _process: process, addr }
     }
 

@@ -7,8 +7,9 @@ use crate::counters::{ClusterCount, ClusterCounts, Health};
 use crate::judge::Tag;
 use crate::reply::Reply;
 use crate::sight::{Cached, Content};
-use guira_client::text::{Connection, TextError};
-use guira_databases::{Way, WayError};
+use guira_client::text::{Connection, Target, TextError};
+use guira_sql::reload;
+
 use guira_protocol::client::{self, Failure, MetaReply, failure};
 use guira_protocol::word::reply;
 use guira_protocol::{GetForm, MetaVerb, Unique};
@@ -34,7 +35,7 @@ pub(crate) enum Dialect {
 pub(crate) struct Cluster {
     pub(crate) number: usize,
     pub(crate) name: String,
-    pub(crate) way: Way,
+    pub(crate) target: Target,
     pub(crate) dialect: Dialect,
     /// What is put before each key.
     pub(crate) prefix: String,
@@ -76,15 +77,21 @@ impl Cluster {
         }
     }
 
+    /// Connects with the certificates that the files have now.
+    fn connect(&self) -> Result<Connection, TextError> {
+        self.target.connector().map(reload);
+        Connection::open(&self.target)
+    }
+
     fn read(
         &self,
         connection: &mut Option<Connection>,
         batch: &[KeyRequest],
         found: &mut Vec<Cached>,
-    ) -> Result<(), WayError> {
+    ) -> Result<(), TextError> {
         let connection = match connection {
             Some(open) => open,
-            None => connection.insert(self.way.connect()?),
+            None => connection.insert(self.connect()?),
         };
         let (mut requests, mut name) = (Vec::new(), Vec::new());
         for (_, key) in batch {
@@ -101,7 +108,7 @@ impl Cluster {
                 Dialect::Meta => meta(connection, || won.push(key))?,
                 Dialect::Classic => classic(connection)?,
             }) else {
-                return Err(TextError::Closed.into());
+                return Err(TextError::Closed);
             };
             found.push(cached);
         }
@@ -119,7 +126,7 @@ impl Cluster {
     }
 
     /// What `mg` has won somebody else may win again: of a stale item by marking it once more, of a missing one by its removal.
-    fn give_back(&self, connection: &mut Connection, key: &[u8]) -> Result<(), WayError> {
+    fn give_back(&self, connection: &mut Connection, key: &[u8]) -> Result<(), TextError> {
         let (mut request, mut name) = (Vec::new(), Vec::new());
         self.name_of(key, &mut name);
         client::meta(MetaVerb::Get, &name, &mut request).flags(b"c u").end();
@@ -189,7 +196,6 @@ fn classic(connection: &mut Connection) -> Result<Option<Cached>, TextError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use guira_databases::Security;
     use guira_sync::channel::channel;
     use guira_transport::net::TcpListener;
     use std::io::{Read, Write};
@@ -209,12 +215,11 @@ mod tests {
             }
             socket.write_all(answers.as_bytes()).unwrap();
         });
-        let way =
-            Way { endpoint, timeout: Duration::from_secs(30), security: Security::Plain, login_file: None };
+        let target = Target::new(endpoint, Duration::from_secs(30));
         let ((sender, requests), (replies, received), counts) =
             (channel(), channel(), Arc::<ClusterCounts>::default());
         let (name, prefix) = ("east".to_owned(), String::new());
-        let cluster = Cluster { number: 0, name, way, dialect, prefix, counts: counts.clone(), replies };
+        let cluster = Cluster { number: 0, name, target, dialect, prefix, counts: counts.clone(), replies };
         for key in [&b"a"[..], b"b", b"c"] {
             sender.send((Tag::default(), key.into())).unwrap();
         }

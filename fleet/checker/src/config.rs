@@ -4,8 +4,8 @@ use crate::cluster::Dialect;
 use crate::database::{Database, Kind};
 use crate::judge::{Against, Settings};
 use crate::pattern::{Pattern, Statement};
-use guira_client::text::{Endpoint, LoginError};
-use guira_databases::{Server, ServerError, Tls, Way, endpoint, prefix, read_settings, security};
+use guira_client::text::{Endpoint, LoginError, Target};
+use guira_sql::{Server, ServerError, Tls, endpoint, prefix, read_settings, secured};
 use guira_transport::TlsError;
 use guira_web::{Token, TokenError};
 use serde::Deserialize;
@@ -249,22 +249,20 @@ impl Config {
     /// When one of them cannot.
     pub fn check_files(&self) -> Result<(), ConfigError> {
         self.admin_token_file.as_deref().map(Token::load).transpose()?;
-        self.clusters.iter().try_for_each(|cluster| cluster.way().map(drop))?;
+        self.clusters.iter().try_for_each(|cluster| cluster.target().map(drop))?;
         self.database().map(drop)
     }
 }
 
 impl ClusterConfig {
     /// How it is reached. Its files can be used.
-    pub(crate) fn way(&self) -> Result<Way, ConfigError> {
-        let way = Way {
-            endpoint: self.address.clone(),
-            timeout: Duration::from_millis(u64::from(self.timeout_ms.get())),
-            security: security(self.tls.as_ref(), &self.address)?,
-            login_file: self.login_file.clone(),
-        };
-        way.login()?;
-        Ok(way)
+    pub(crate) fn target(&self) -> Result<Target, ConfigError> {
+        let timeout = Duration::from_millis(u64::from(self.timeout_ms.get()));
+        let target = secured(Target::new(self.address.clone(), timeout), self.tls.as_ref())?;
+        Ok(match &self.login_file {
+            Some(file) => target.with_login_file(file.clone())?,
+            None => target,
+        })
     }
 }
 
@@ -311,8 +309,11 @@ address = "unix:/run/c"
         assert_eq!(against, [Against::Database, Against::EachOther]);
         assert_eq!(config.regions(), [(String::new(), vec![0]), ("far".to_owned(), vec![1, 2])]);
         assert_eq!(config.listen, Some("127.0.0.1:11299".parse::<Endpoint>().unwrap()));
-        let ways: Vec<Way> = config.clusters.iter().map(|cluster| cluster.way().unwrap()).collect();
-        assert_eq!(ways.iter().map(|way| way.timeout.as_millis()).collect::<Vec<_>>(), [1000, 70, 1000]);
+        let targets: Vec<Target> = config.clusters.iter().map(|cluster| cluster.target().unwrap()).collect();
+        assert_eq!(
+            targets.iter().map(|target| target.timeout().as_millis()).collect::<Vec<_>>(),
+            [1000, 70, 1000]
+        );
         let b = &config.clusters[1];
         assert_eq!((b.dialect, &*b.prefix), (Dialect::Classic, "/x/"));
         let database = config.database().unwrap().unwrap();

@@ -5,10 +5,11 @@ use crate::judge::Tag;
 use crate::pattern::{Pattern, Statement};
 use crate::reply::Reply;
 use crate::sight::{Content, Sight};
-use guira_databases::mariadb::Packets;
-use guira_databases::postgres::{Messages, Purpose};
-use guira_databases::{Server, SourceError, Stop, Wire, mariadb, postgres};
+use guira_sql::mariadb::Packets;
+use guira_sql::postgres::{Messages, Purpose};
+use guira_sql::{Server, SourceError, Wire, mariadb, postgres};
 use guira_sync::channel::{Receiver, Sender};
+use guira_sync::stop::Stop;
 use std::sync::Arc;
 
 #[derive(Clone, Debug)]

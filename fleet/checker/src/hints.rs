@@ -5,9 +5,10 @@
 
 use crate::counters::Count;
 use crate::shared::Shared;
-use guira_databases::{Listener, Socket, SourceError};
+use guira_client::text::{Listener, Socket};
 use guira_protocol::KEY_MAX;
 use guira_sync::atomic::{AtomicUsize, Ordering};
+use guira_sync::stop::Stopped;
 use guira_sync::thread;
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -36,7 +37,7 @@ pub(crate) fn listen(listener: &Listener, shared: &Arc<Shared>) {
     let open = Arc::new(AtomicUsize::new(0));
     loop {
         match listener.accept(&shared.stop, READ_WAIT) {
-            Ok(socket) => {
+            Ok(Ok(socket)) => {
                 // Relaxed: as in drop.
                 let others = open.fetch_add(1, Ordering::Relaxed);
                 let place = Place(open.clone());
@@ -54,8 +55,8 @@ pub(crate) fn listen(listener: &Listener, shared: &Arc<Shared>) {
                     tracing::error!("closed a client's connection: cannot start a thread for it: {error}");
                 }
             }
-            Err(SourceError::Stopped(_)) => return,
-            Err(error) => {
+            Err(Stopped) => return,
+            Ok(Err(error)) => {
                 // Operator: Raise the limit of open files.
                 tracing::warn!("cannot accept connections; retrying: {error}");
                 if shared.stop.wait(Duration::from_millis(100)).is_err() {

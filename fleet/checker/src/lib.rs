@@ -8,6 +8,8 @@
 //!
 //! A hint says that a key was changed. At delays after it every cluster is asked what it has under the key, and what differs from the database is an inconsistency.
 //! Nothing is written, but for what a read has to give back.
+//!
+//! [`probe`] measures the latency of invalidation without a database.
 
 #![forbid(unsafe_code)]
 
@@ -18,9 +20,11 @@ mod database;
 mod error;
 mod hints;
 mod judge;
+mod keys;
 mod look;
 mod metrics;
 mod pattern;
+pub mod probe;
 mod reply;
 mod report;
 mod running;

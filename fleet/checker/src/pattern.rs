@@ -1,6 +1,6 @@
 //! Keys and queries with names in braces: `user:{id}`, and `SELECT name FROM users WHERE id = {id}`.
 
-use guira_databases::{Part, mariadb, parts};
+use guira_sql::{Part, mariadb, parts};
 use serde::{Deserialize, Deserializer};
 
 /// No value of a key has this byte: `user:{id}` is not the pattern of `user:7:friends`.

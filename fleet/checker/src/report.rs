@@ -1,7 +1,7 @@
 //! What was found.
 
+use crate::probe::nines;
 use crate::sight::Content;
-use guira_probe::nines;
 use std::time::Duration;
 
 /// What was found of a hint at one delay.

@@ -7,14 +7,13 @@ use crate::database::{self, Queries};
 use crate::error::StartError;
 use crate::hints;
 use crate::judge::Request;
+use crate::keys::{KeyLine, read};
 use crate::reply::Reply;
 use crate::report::Report;
 use crate::shared::{Reads, Shared};
 use crate::sight::Cached;
 use crate::web;
-use guira_client::text::Endpoint;
-use guira_databases::Listener;
-use guira_probe::{KeyLine, read};
+use guira_client::text::{Endpoint, Listener};
 use guira_sync::channel::{Receiver, SyncSender, channel, sync_channel};
 use guira_sync::thread;
 use guira_transport::Address;
@@ -56,7 +55,7 @@ pub fn start(config: &Config, source: Option<Box<dyn BufRead + Send>>) -> Result
         let cluster = Cluster {
             number,
             name: cluster.name.clone(),
-            way: cluster.way()?,
+            target: cluster.target()?,
             dialect: cluster.dialect,
             prefix: cluster.prefix.clone(),
             counts: shared.clusters[number].counts.clone(),

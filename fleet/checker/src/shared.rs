@@ -5,10 +5,10 @@ use crate::counters::{ClusterCounts, Counts};
 use crate::error::StartError;
 use crate::judge::Judge;
 use crate::report::Report;
-use guira_databases::Stop;
 use guira_sync::atomic::{AtomicBool, Ordering};
 use guira_sync::clock::{Stopwatch, wall_clock};
 use guira_sync::lock::{Mutex, MutexGuard};
+use guira_sync::stop::Stop;
 use std::sync::Arc;
 
 /// A cluster, as reports name it.

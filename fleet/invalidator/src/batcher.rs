@@ -5,7 +5,7 @@ use crate::counters::{Count, Counts};
 use crate::deliver::Lane;
 use crate::ledger::Ledger;
 use crate::source::Place;
-use guira_databases::Stopped;
+use guira_sync::stop::Stopped;
 use std::collections::BTreeSet;
 use std::fmt::{Display, Write as _};
 use std::sync::Arc;

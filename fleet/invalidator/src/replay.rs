@@ -8,7 +8,7 @@ use crate::keys::Extractor;
 use crate::shared::Shared;
 use crate::source::{OnGap, Source, SourceError, Tail, Until};
 use crate::threads::{Deliveries, spawn};
-use guira_databases::Stop;
+use guira_sync::stop::Stop;
 use std::time::Duration;
 
 /// How often it is looked whether everything is delivered.

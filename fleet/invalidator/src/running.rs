@@ -11,7 +11,7 @@ use crate::shared::Shared;
 use crate::source::{Source, SourceError, Tail};
 use crate::threads::{Deliveries, spawn};
 use crate::web;
-use guira_databases::Stop;
+use guira_sync::stop::Stop;
 use guira_sync::thread::JoinHandle;
 use guira_transport::Address;
 use guira_web::Admin;

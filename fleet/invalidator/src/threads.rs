@@ -5,7 +5,7 @@ use crate::counters::TargetCounts;
 use crate::deliver::{Delivery, Lane, Ways};
 use crate::error::{Fault, StartError};
 use crate::shared::View;
-use guira_databases::Stop;
+use guira_sync::stop::Stop;
 use guira_sync::thread::JoinHandle;
 use std::io;
 use std::sync::Arc;

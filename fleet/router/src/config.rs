@@ -6,8 +6,9 @@ use crate::options::{RouterOptions, ServerTls};
 use crate::sources_info::digest;
 use crate::upstream::{Counted, Server, Servers};
 use crate::variations::Variations;
-use guira_following::{EtcdPools, Files, Followed, PATIENCE, Reader, Records, Unreadable};
-use guira_names::{NameCounts, Names, NamesOptions, News};
+use guira_discovery::{
+    EtcdPools, Files, Followed, NameCounts, Names, NamesOptions, News, PATIENCE, Reader, Records, Unreadable,
+};
 use guira_routing::config::{
     Address as Named, ConfigError, Globals, Json, Loaded, Place, Security, Sources, Value, load,
 };
@@ -24,7 +25,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use guira_following::Source;
+pub use guira_discovery::Source;
 pub(crate) use guira_routing::config::Texts;
 
 /// Why a configuration cannot be used.

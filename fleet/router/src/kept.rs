@@ -2,8 +2,8 @@
 
 use crate::options::{Dump, Identity};
 use crate::sources_info::file_of;
+use guira_discovery::{Source, kept};
 use guira_disk::{self as disk, Durability, Mode};
-use guira_following::{Source, kept};
 use guira_routing::config::Texts;
 use std::collections::BTreeMap;
 use std::io;

@@ -7,7 +7,7 @@ use crate::spool::LogCount;
 use crate::stats::{Figures, OPS, OUTCOMES, STATS, Shown, Stat};
 use crate::upstream::{Counted, STATES, Server, ServerCount};
 use guira_control::ControlCount;
-use guira_names::NameCount;
+use guira_discovery::NameCount;
 use guira_serving::TrafficCount;
 use guira_sync::atomic::Ordering;
 use guira_sync::metrics::{Kind, Metric, Unit};

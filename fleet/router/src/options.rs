@@ -6,7 +6,7 @@ use crate::failures::Failures;
 use crate::spool::LogOptions;
 use crate::variations::Variations;
 use guira_control::EtcdOptions;
-use guira_following::Source;
+use guira_discovery::Source;
 use guira_routing::Settings;
 use guira_serving::Listen;
 use guira_transport::{TlsClientOptions, TlsName, TlsOptions};

@@ -5,7 +5,7 @@ use crate::failures::{Detail, Failed, Failures, Syntax};
 use crate::options::{Flushes, Identity, Limits, Operations, Reloading, RouterOptions, ServerTls, Watches};
 use crate::variations::{ShardSplits, Variations};
 use guira_routing::Settings;
-use guira_transport::{NameCheck, Resumption, TlsClientOptions};
+use guira_transport::TlsClientOptions;
 use guira_upstream::HealthOptions;
 use std::time::Duration;
 
@@ -28,13 +28,6 @@ pub fn plain_options(config: String, timeout: Duration) -> RouterOptions {
         worker_throttled: 0,
         connection_memory: 1 << 20,
     };
-    let no_tls = TlsClientOptions {
-        chain: None,
-        key: None,
-        authorities: None,
-        names: NameCheck::Skipped,
-        resumption: Resumption::Off,
-    };
     RouterOptions {
         dns_server: None,
         etcd: None,
@@ -43,7 +36,7 @@ pub fn plain_options(config: String, timeout: Duration) -> RouterOptions {
         listen: Vec::new(),
         udp: Vec::new(),
         client_tls: None,
-        server_tls: ServerTls { options: no_tls, identity: None },
+        server_tls: ServerTls { options: TlsClientOptions::trusting(None), identity: None },
         failures: Failures {
             gets: Failed::AreErrors,
             arithmetic: Failed::AreErrors,

@@ -1,6 +1,6 @@
 //! The files that a configuration was read from, with their MD5, as mcrouter shows them.
 
-use guira_following::Source;
+use guira_discovery::Source;
 use guira_routing::config::Texts;
 use md5::{Digest, Md5};
 use serde_json::{Map, Value};

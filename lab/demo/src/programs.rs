@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use guira_client::text::{Connection, Endpoint, Target};
 use guira_control::{Etcd, EtcdOptions, Store};
-use guira_databases::{Server, mariadb};
 use guira_protocol::client::VERSION;
 use guira_protocol::word::reply;
 use guira_regions::{database, etcd, http};
+use guira_sql::{Server, mariadb};
 use serde_json::json;
 
 use crate::child::Spawner;

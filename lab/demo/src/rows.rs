@@ -4,8 +4,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use guira_client::text::Endpoint;
-use guira_databases::mariadb::{Packets, connect, connect_within, execute, row, rows};
-use guira_databases::{Server, SourceError, Wire};
+use guira_sql::mariadb::{Packets, connect, connect_within, execute, row, rows};
+use guira_sql::{Server, SourceError, Wire};
 
 pub(crate) const ROWS: usize = 1000;
 /// How long a user waits for the database.

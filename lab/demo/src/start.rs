@@ -8,10 +8,10 @@ use std::time::Duration;
 use guira_client::lookaside::LookAside;
 use guira_client::text::{Endpoint, Target};
 use guira_control::{Etcd, Pool, Rules, Store};
-use guira_databases::Stop;
 use guira_harness::deadline::Deadline;
 use guira_regions::{Progress, database};
 use guira_sync::histogram::Times;
+use guira_sync::stop::Stop;
 
 use crate::child::{Programs, Spawner};
 use crate::counts::{Counts, UserState};

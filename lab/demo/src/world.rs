@@ -5,9 +5,9 @@ use std::sync::Mutex;
 
 use guira_client::lookaside::LookAside;
 use guira_control::EtcdOptions;
-use guira_databases::Stop;
 use guira_regions::judge::lock;
 use guira_regions::{Progress, has_files};
+use guira_sync::stop::Stop;
 
 use crate::counts::{Count, Counts, Sums, UserState};
 use crate::events::Events;

@@ -8,6 +8,7 @@ pub mod certificate;
 pub mod deadline;
 pub mod documented;
 pub mod driver;
+pub mod netns;
 pub mod plot;
 pub mod port;
 pub mod process;

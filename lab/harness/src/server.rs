@@ -1,6 +1,7 @@
 //! A server as a child process: how it is started, what it prints, where it listens and how it ends.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::io::{self, BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -25,8 +26,11 @@ const LAST_MAX: usize = 100;
 /// How long the rest of the output of a server that has ended is waited for. A process that it has started may keep the pipe open.
 const REST: Duration = Duration::from_secs(2);
 
+/// How long a server may take to start or to end, however busy the machine is.
+pub const SERVER_PATIENCE: Duration = Duration::from_secs(60);
+
 /// Why a server does not do what was waited for.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum ServerError {
     #[error("cannot start {program}: {source}")]
     Start { program: String, source: io::Error },
@@ -37,6 +41,13 @@ pub enum ServerError {
     /// It does not end.
     #[error("the server does not end within {0:?}")]
     Running(Duration),
+}
+
+/// The text for people: tests unwrap it.
+impl fmt::Debug for ServerError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, formatter)
+    }
 }
 
 #[derive(Debug)]
@@ -171,6 +182,16 @@ impl ServerProcess {
         Ok(server)
     }
 
+    /// Starts a server and waits until it says that it listens `by` this word: see [`ServerProcess::wait_for_address`].
+    ///
+    /// # Errors
+    /// When it does not start, or does not say so.
+    pub fn listening(spec: Spec, by: &str) -> Result<(Self, SocketAddr), ServerError> {
+        let mut server = Self::start(spec)?;
+        let address = server.wait_for_address(by, SERVER_PATIENCE)?;
+        Ok((server, address))
+    }
+
     fn read_from(
         &mut self,
         source: impl Read + Send + 'static,
@@ -257,6 +278,20 @@ impl ServerProcess {
     /// When it does not end within `wait`.
     pub fn wait(&mut self, wait: Duration) -> Result<ExitStatus, ServerError> {
         Deadline::after(wait).poll(|| self.ended()).ok_or(ServerError::Running(wait))
+    }
+
+    /// Asks it to end, and waits for its end.
+    ///
+    /// # Errors
+    /// When it does not end, or not in order.
+    pub fn end(&mut self) -> Result<(), ServerError> {
+        self.signal(Signal::TERM);
+        match self.wait(SERVER_PATIENCE)? {
+            status if status.success() => Ok(()),
+            status => {
+                Err(ServerError::Ended { status, awaited: "orderly end".to_owned(), printed: self.lines() })
+            }
+        }
     }
 
     /// Kills it and waits for its end.

@@ -4,18 +4,14 @@
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 pub use guira_client::tls::Trust;
-use guira_client::tls::client_config;
 use guira_serving::unix_now;
-use guira_transport::{MinVersion, TlsAcceptor, TlsOptionError, TlsOptions};
-use rustls::crypto::CryptoProvider;
-use rustls::crypto::ring::{cipher_suite::TLS13_AES_128_GCM_SHA256, default_provider};
-use rustls::pki_types::ServerName;
-use rustls::version::TLS13;
-use rustls::{ClientConfig, ClientConnection};
+use guira_transport::{
+    CipherList, MinVersion, TlsAcceptor, TlsClientOptions, TlsConnector, TlsName, TlsOptions,
+};
+use rustls::ClientConnection;
 
 use crate::error::LoadError;
 
@@ -25,16 +21,16 @@ const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 /// What a client needs to speak TLS.
 #[derive(Debug, Clone)]
 pub struct TlsClient {
-    config: Arc<ClientConfig>,
+    connector: TlsConnector,
 }
 
 fn failed(what: &str, error: &dyn std::error::Error) -> LoadError {
     LoadError::Tls(format!("{what}: {error}"))
 }
 
-/// The one cipher suite that is offered and accepted.
-fn provider() -> Arc<CryptoProvider> {
-    Arc::new(CryptoProvider { cipher_suites: vec![TLS13_AES_128_GCM_SHA256], ..default_provider() })
+/// The one cipher suite that is offered and accepted, which only TLS 1.3 has.
+fn ciphers() -> Result<CipherList, LoadError> {
+    "TLS_AES_128_GCM_SHA256".parse().map_err(|error| failed("cannot speak TLS", &error))
 }
 
 impl TlsClient {
@@ -43,9 +39,9 @@ impl TlsClient {
     /// # Errors
     /// When the file has no certificates.
     pub fn new(trust: Trust<'_>) -> Result<Self, LoadError> {
-        let config = client_config(trust, provider(), &[&TLS13]);
-        let config = config.map_err(|error| LoadError::Tls(error.to_string()))?;
-        Ok(Self { config: Arc::new(config) })
+        let options = TlsClientOptions { ciphers: ciphers()?, ..trust.options() };
+        let connector = TlsConnector::new(options).map_err(|error| LoadError::Tls(error.to_string()))?;
+        Ok(Self { connector })
     }
 
     /// Shakes hands over `socket`, which blocks.
@@ -59,18 +55,14 @@ impl TlsClient {
     ) -> Result<ClientConnection, LoadError> {
         let refused =
             |error: &dyn std::error::Error| failed(&format!("the TLS handshake with {addr} failed"), error);
-        let name = ServerName::from(addr.ip());
-        let mut session =
-            ClientConnection::new(Arc::clone(&self.config), name).map_err(|error| refused(&error))?;
-        let shake = |session: &mut ClientConnection, socket: &mut TcpStream| -> io::Result<()> {
+        let name: TlsName = addr.ip().to_string().parse().map_err(|error| refused(&error))?;
+        let mut shake = || -> io::Result<ClientConnection> {
             socket.set_read_timeout(Some(HANDSHAKE_MAX))?;
-            while session.is_handshaking() || session.wants_write() {
-                session.complete_io(socket)?;
-            }
-            socket.set_read_timeout(None)
+            let session = self.connector.shake_hands(&name, socket)?;
+            socket.set_read_timeout(None)?;
+            Ok(session)
         };
-        shake(&mut session, socket).map_err(|error| refused(&error))?;
-        Ok(session)
+        shake().map_err(|error| refused(&error))
     }
 
     /// What a server agrees on with this client, in words: version and cipher.
@@ -93,11 +85,10 @@ impl TlsClient {
 /// When a file cannot be used.
 pub fn server_config(certificate: &Path, key: &Path) -> Result<TlsAcceptor, LoadError> {
     let unusable = |error: &dyn std::error::Error| failed("cannot speak TLS", error);
-    let suite = "TLS_AES_128_GCM_SHA256".parse();
     let options = TlsOptions {
         key: Some(key.to_owned()),
         min_version: MinVersion::Tls13,
-        ciphers: suite.map_err(|error: TlsOptionError| unusable(&error))?,
+        ciphers: ciphers()?,
         ..TlsOptions::new(certificate)
     };
     TlsAcceptor::new(options, unix_now()).map_err(|error| unusable(&error))

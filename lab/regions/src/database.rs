@@ -177,7 +177,7 @@ impl MariaDb {
     fn spawn(&self) -> ServerProcess {
         let mut server = Command::new(&self.words[0]);
         server.args(&self.words[1..]);
-        ServerProcess::start(Spec::of_service(server)).unwrap_or_else(|error| panic!("{error}"))
+        ServerProcess::start(Spec::of_service(server)).unwrap()
     }
 
     /// Stops it in order, and starts it again at the same place. Sessions are lost.
@@ -188,7 +188,7 @@ impl MariaDb {
     pub fn restart(&self) {
         if let Some(mut process) = self.taken() {
             process.signal(Signal::TERM);
-            process.wait(PATIENCE).unwrap_or_else(|error| panic!("{error}"));
+            process.wait(PATIENCE).unwrap();
         }
         self.begin();
     }

@@ -75,7 +75,7 @@ impl Member {
         // One that was killed has left it behind.
         let _ = std::fs::remove_file(&self.socket);
         let spec = Spec::of_service((self.command)(&self.socket));
-        let started = process.insert(ServerProcess::start(spec).unwrap_or_else(|error| panic!("{error}")));
+        let started = process.insert(ServerProcess::start(spec).unwrap());
         let listens = || match started.ended() {
             Some(status) => Some(Err(status)),
             None => UnixStream::connect(&self.socket).ok().map(|_| Ok(())),

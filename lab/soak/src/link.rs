@@ -3,15 +3,13 @@
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use guira_harness::certificate::Authority;
 use guira_harness::socket::{Address, Socket};
+use guira_transport::{TlsClientOptions, TlsConnector};
 use guira_workload::Rng;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use rustls::{ClientConnection, StreamOwned};
 
 /// How long an answer may take: the machine may be busy with a lot else.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -39,21 +37,14 @@ impl Carrier {
 pub(crate) struct Addresses {
     pub(crate) tcp: SocketAddr,
     /// TLS, where there is one.
-    pub(crate) tls: Option<(SocketAddr, Arc<ClientConfig>)>,
+    pub(crate) tls: Option<(SocketAddr, TlsConnector)>,
     pub(crate) unix: PathBuf,
 }
 
 /// How clients speak TLS: they trust this authority.
-pub(crate) fn tls_client(authority: &Authority) -> Result<Arc<ClientConfig>, String> {
-    let failed = |error: &dyn std::error::Error| format!("cannot prepare TLS: {error}");
-    let root = CertificateDer::from_pem_file(authority.root()).map_err(|error| failed(&error))?;
-    let mut roots = RootCertStore::empty();
-    roots.add(root).map_err(|error| failed(&error))?;
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| failed(&error))?;
-    Ok(Arc::new(config.with_root_certificates(roots).with_no_client_auth()))
+pub(crate) fn tls_client(authority: &Authority) -> Result<TlsConnector, String> {
+    let options = TlsClientOptions::trusting(Some(authority.root()));
+    TlsConnector::new(options).map_err(|error| format!("cannot prepare TLS: {error}"))
 }
 
 #[derive(Debug)]
@@ -81,14 +72,11 @@ impl Addresses {
     /// What the system or TLS says.
     pub(crate) fn open(&self, carrier: Carrier) -> io::Result<Link> {
         let mut plain = self.raw(carrier)?;
-        let (Carrier::Tls, Some((address, config))) = (carrier, &self.tls) else {
+        let (Carrier::Tls, Some((address, connector))) = (carrier, &self.tls) else {
             return Ok(Link::Plain(plain));
         };
-        let name = ServerName::from(address.ip());
-        let mut session = ClientConnection::new(config.clone(), name).map_err(io::Error::other)?;
-        while session.is_handshaking() || session.wants_write() {
-            session.complete_io(&mut plain)?;
-        }
+        let name = address.ip().to_string().parse().map_err(io::Error::other)?;
+        let session = connector.shake_hands(&name, &mut plain)?;
         Ok(Link::Tls(Box::new(StreamOwned::new(session, plain))))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use guira_harness::server::{Listening, ServerProcess, Spec};
@@ -35,8 +35,8 @@ pub(crate) fn spawn(plan: &Plan, arguments: &[String]) -> Result<ServerProcess, 
     if !access.is_empty() {
         command.args(["--access", access]);
     }
-    command.args(arguments).stdin(Stdio::null()).stderr(Stdio::piped());
-    ServerProcess::start(Spec::new(command).alarmed_by(is_bad)).map_err(|error| error.to_string())
+    command.args(arguments);
+    ServerProcess::start(Spec::of_service(command).alarmed_by(is_bad)).map_err(|error| error.to_string())
 }
 
 /// Waits until a server is ready; the TCP addresses that it listens on.

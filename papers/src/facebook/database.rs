@@ -86,8 +86,7 @@ impl Database {
         for setting in settings {
             command.args(["-c", setting]);
         }
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let process = ServerProcess::start(Spec::new(command)).map_err(failed)?;
+        let process = ServerProcess::start(Spec::of_service(command)).map_err(failed)?;
         let database = Database { scratch, _process: process };
         // Until it accepts connections, a psql says nothing and ends.
         let answers = || database.connect().and_then(|mut connection| connection.row("SELECT 1"));

@@ -13,7 +13,7 @@ use guira_sync::atomic::{AtomicBool, Ordering};
 use guira_workload::Rng;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
@@ -60,11 +60,8 @@ impl Found {
 }
 
 /// A program with an admin listener, and where that is.
-fn start(mut command: Command) -> Result<(ServerProcess, SocketAddr), Failure> {
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut process = ServerProcess::start(Spec::new(command)).map_err(failed)?;
-    let admin = process.wait_for_address("admin", WAIT_MAX).map_err(failed)?;
-    Ok((process, admin))
+fn start(command: Command) -> Result<(ServerProcess, SocketAddr), Failure> {
+    ServerProcess::listening(Spec::of_service(command), "admin").map_err(failed)
 }
 
 /// What an admin listener has at this path.

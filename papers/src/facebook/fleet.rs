@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use guira_harness::scratch::Scratch;
@@ -122,11 +122,8 @@ impl Node {
     }
 }
 
-fn start(mut command: Command) -> Result<(ServerProcess, SocketAddr), Failure> {
-    command.stdin(Stdio::null()).stderr(Stdio::piped());
-    let mut process = ServerProcess::start(Spec::new(command)).map_err(failed)?;
-    let address = process.wait_for_address("", WAIT_MAX).map_err(failed)?;
-    Ok((process, address))
+fn start(command: Command) -> Result<(ServerProcess, SocketAddr), Failure> {
+    ServerProcess::listening(Spec::of_service(command), "").map_err(failed)
 }
 
 /// A pool of a configuration, with these nodes.

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -201,9 +201,7 @@ fn measure(context: &Context, way: Way, clients: usize, length: Duration) -> Res
     if way == Way::Stale {
         command.arg("--stale-values=10");
     }
-    command.stdin(Stdio::null()).stderr(Stdio::piped());
-    let mut server = ServerProcess::start(Spec::new(command)).map_err(failed)?;
-    let address = server.wait_for_address("", Duration::from_secs(30)).map_err(failed)?;
+    let (_server, address) = ServerProcess::listening(Spec::of_service(command), "").map_err(failed)?;
     let (herd, begin) = (Herd::default(), Stopwatch::start());
     let connections = (0..clients).map(|_| database.connect()).collect::<Result<Vec<_>, _>>()?;
     std::thread::scope(|scope| {

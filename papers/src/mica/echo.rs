@@ -6,7 +6,8 @@ use guira_harness::server::READY;
 use guira_sync::atomic::{AtomicBool, Ordering};
 use guira_sync::clock::Stopwatch;
 use guira_transport::{
-    ClientPath, Interest, Lender, Park, Poll, ServerPath, Token, UdpServerPath, XdpChecksums, XdpServerOptions, XdpServerPath, ring_paths,
+    ClientPath, Interest, Lender, Park, Poll, ServerPath, Token, UdpServerPath, XdpChecksums,
+    XdpServerOptions, XdpServerPath, ring_paths,
 };
 use std::io;
 use std::net::SocketAddr;

@@ -2,13 +2,14 @@
 
 use guira_client::mica::{ClientOptions, Outcome, PipelinedClient, Request, Ticket, fetch_directory};
 use guira_harness::affinity::pin_thread;
+use guira_harness::netns::Netns;
 use guira_harness::scratch::Scratch;
 use guira_harness::server::{ServerProcess, Spec};
-use guira_netns::Netns;
 use guira_protocol::mica::{Directory, Operation, PartitionAccess, Status};
 use guira_sync::clock::Stopwatch;
 use guira_transport::{
-    ClientPath, RingClientPath, UdpClientPath, XdpAttach, XdpClientOptions, XdpClientPath, };
+    ClientPath, RingClientPath, UdpClientPath, XdpAttach, XdpClientOptions, XdpClientPath,
+};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};

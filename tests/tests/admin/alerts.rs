@@ -7,7 +7,7 @@ use guira_tests::deadline::PATIENCE;
 use guira_tests::http::HttpClient;
 use guira_tests::openmetrics::{Form, Scrape};
 use guira_tests::scratch::Scratch;
-use guira_tests::server::{guira_binary, spawn};
+use guira_tests::server::{guira, spawn};
 use guira_tests::skip;
 use guira_tests::tls::Certificate;
 use std::collections::{BTreeMap, BTreeSet};
@@ -103,8 +103,8 @@ address = "127.0.0.1:1"
         scratch.file("spool"),
         scratch.file("events").display()
     );
-    let mut command = Command::new(guira_binary());
-    command.args(["invalidate", "--config"]).arg(scratch.write("invalidator.toml", &text));
+    let mut command = guira(["invalidate", "--config"]);
+    command.arg(scratch.write("invalidator.toml", &text));
     spawn(command)
 }
 
@@ -127,21 +127,19 @@ address = "127.0.0.1:1"
 "#,
         scratch.file("hints").display()
     );
-    let mut command = Command::new(guira_binary());
-    command.args(["check", "--config"]).arg(scratch.write("checker.toml", &text));
+    let mut command = guira(["check", "--config"]);
+    command.arg(scratch.write("checker.toml", &text));
     spawn(command)
 }
 
 /// A router of a pool whose server is down.
 fn router() -> ServerProcess {
-    let mut command = Command::new(guira_binary());
-    command.args([
+    spawn(guira([
         "router",
         "--listen=127.0.0.1:0",
         "--admin=127.0.0.1:0",
         r#"--config-str={"pools": {"caches": {"servers": ["127.0.0.1:1"]}}, "route": "PoolRoute|caches"}"#,
-    ]);
-    spawn(command)
+    ]))
 }
 
 #[test]
@@ -153,9 +151,7 @@ fn alerts_ask_for_metrics_that_there_are_and_the_runbook_has_a_section_for_each(
     let setup = Setup::new().guira_argument("--admin=notls:127.0.0.1:0").guira_argument(&region);
     let mut server = certificate.given_to(setup).start_guira();
     let mut others = [invalidator(&scratch), checker(&scratch), router()];
-    let admins = others
-        .each_mut()
-        .map(|other| other.wait_for_address("admin", PATIENCE).unwrap_or_else(|error| panic!("{error}")));
+    let admins = others.each_mut().map(|other| other.wait_for_address("admin", PATIENCE).unwrap());
     let admins: Vec<_> = std::iter::once(server.admin_address()).chain(admins).collect();
     let scrapes: Vec<_> = admins
         .into_iter()

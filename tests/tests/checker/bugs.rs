@@ -3,10 +3,8 @@
 use crate::{OWN, System, address, examples, key, wait_until};
 use guira_harness::server::ServerProcess;
 use guira_tests::Client;
-use guira_tests::deadline::PATIENCE;
-use guira_tests::server::{Address, guira_binary, spawn};
+use guira_tests::server::{Address, guira, listening};
 use std::net::SocketAddr;
-use std::process::Command;
 use std::time::Duration;
 
 const SEED: u64 = 7;
@@ -41,11 +39,7 @@ fn router(system: &System, deletes: &str) -> (ServerProcess, SocketAddr) {
         r#"--config-str={{"pools": {{"all": {{"servers": ["{}"]}}}}, "route": {{"type": "OperationSelectorRoute", "default_policy": "PoolRoute|all", "operation_policies": {{"delete": "{deletes}"}}}}}}"#,
         address(&system.nodes[1])
     );
-    let mut command = Command::new(guira_binary());
-    command.args(["router", "--listen", "127.0.0.1:0", &config]);
-    let mut process = spawn(command);
-    let address = process.wait_for_address("", PATIENCE).unwrap_or_else(|error| panic!("{error}"));
-    (process, address)
+    listening(guira(["router", "--listen", "127.0.0.1:0", &config]), "")
 }
 
 #[test]

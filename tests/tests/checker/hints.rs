@@ -2,7 +2,7 @@
 
 use crate::{Checker, address, wait_until};
 use guira_tests::scratch::Scratch;
-use guira_tests::server::{Address, guira_binary};
+use guira_tests::server::{Address, guira, guira_binary};
 use guira_tests::{Client, Server, Setup};
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -82,8 +82,8 @@ fn clusters_are_compared_with_each_other_where_there_is_no_database() {
         }
     }
     let text = configuration(&nodes, "") + "protocol = \"classic\"\nprefix = \"p:\"\n";
-    let mut command = Command::new(guira_binary());
-    command.args(["check", "--stdin", "--config"]).arg(scratch.write("checker.toml", &text));
+    let mut command = guira(["check", "--stdin", "--config"]);
+    command.arg(scratch.write("checker.toml", &text));
     let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it can be run");
     process.stdin.take().expect("it was piped").write_all(b"a\nb\nc\nd\nno key\n").expect("it reads");
     let output = process.wait_with_output().expect("it ends");
@@ -112,8 +112,7 @@ fn clusters_are_compared_with_each_other_where_there_is_no_database() {
 #[test]
 fn it_ends_by_itself_if_a_time_was_given() {
     let (nodes, scratch) = (nodes(), Scratch::new());
-    let mut command = Command::new(guira_binary());
-    command.args(["check", "--stdin", "--for", "300ms", "--config"]);
+    let mut command = guira(["check", "--stdin", "--for", "300ms", "--config"]);
     command.arg(scratch.write("checker.toml", &configuration(&nodes, "")));
     let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it can be run");
     // More keys may come.

@@ -7,19 +7,18 @@ mod postgres;
 
 use guira_client::lookaside::{Database, LookAside, Value};
 use guira_client::text::Target;
-use guira_harness::server::{ServerProcess, Signal};
+use guira_harness::server::ServerProcess;
 use guira_sync::atomic::{AtomicBool, Ordering};
 use guira_tests::deadline::{Deadline, PATIENCE, SetAtEnd};
 use guira_tests::http::HttpClient;
 use guira_tests::mariadb::MariaDb;
 use guira_tests::random::Random;
 use guira_tests::scratch::Scratch;
-use guira_tests::server::{Address, guira_binary, spawn};
+use guira_tests::server::{Address, guira, listening};
 use guira_tests::{Server, Setup, skip};
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 /// How long something may take on a machine that is busy.
@@ -118,10 +117,9 @@ keys = ["{template}"]
             text += &format!("[[target]]\nname = \"{name}\"\naddress = \"{address}\"\n{settings}\n");
         }
         let file = self.scratch.write(&format!("{name}.toml"), &text);
-        let mut command = Command::new(guira_binary());
-        command.args(["invalidate", "-v", "--config"]).arg(file);
-        let mut invalidator = spawn(command);
-        let admin = invalidator.wait_for_address("admin", PATIENCE).unwrap_or_else(|error| panic!("{error}"));
+        let mut command = guira(["invalidate", "-v", "--config"]);
+        command.arg(file);
+        let (invalidator, admin) = listening(command, "admin");
         wait_until("the log", || HttpClient::connect(admin).get("/ready", "").status == 200);
         invalidator
     }
@@ -211,15 +209,13 @@ struct Checker {
 impl Checker {
     #[track_caller]
     fn start(configuration: &Path) -> Self {
-        let mut command = Command::new(guira_binary());
-        command.args(["check", "-v", "--config"]).arg(configuration);
-        let mut process = spawn(command);
-        let admin = process.wait_for_address("admin", PATIENCE).unwrap_or_else(|error| panic!("{error}"));
+        let mut command = guira(["check", "-v", "--config"]);
+        command.arg(configuration);
+        let (mut process, admin) = listening(command, "admin");
         let place = |lines: &[String]| {
             lines.iter().find_map(|line| line.strip_prefix("listening on hints ").map(str::to_owned))
         };
-        let hints = process.wait_for("place of hints", PATIENCE, place);
-        let hints = hints.unwrap_or_else(|error| panic!("{error}"));
+        let hints = process.wait_for("place of hints", PATIENCE, place).unwrap();
         Checker { process, admin, hints }
     }
 
@@ -250,9 +246,7 @@ impl Checker {
     /// Ends it, and returns its report.
     #[track_caller]
     fn end(mut self) -> Vec<String> {
-        self.process.signal(Signal::TERM);
-        let status = self.process.wait(PATIENCE).unwrap_or_else(|error| panic!("{error}"));
-        assert!(status.success(), "{status}: {}", self.process.errors());
+        self.process.end().unwrap();
         self.process.lines()
     }
 }

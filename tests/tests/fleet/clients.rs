@@ -6,7 +6,7 @@ use crate::model::Model;
 use crate::region::{HOLD_DOWN_S, POOL, keys};
 use guira_client::pools::{Client, Store};
 use guira_control::EtcdOptions;
-use guira_following::{Following, Source};
+use guira_discovery::{Following, Source};
 use guira_sync::clock::Stopwatch;
 use guira_tests::server::wait_for;
 use std::path::Path;

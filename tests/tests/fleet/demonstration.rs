@@ -1,9 +1,9 @@
 //! `guira fleet up`: a region that is looked at, broken, and gone in the end.
 
 use guira_harness::scratch::Scratch;
-use guira_harness::server::{ServerProcess, Signal};
+use guira_harness::server::ServerProcess;
 use guira_tests::http::{HttpClient, HttpReply};
-use guira_tests::server::{guira_binary, spawn, wait_for};
+use guira_tests::server::{guira, guira_binary, spawn, wait_for};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
@@ -35,8 +35,7 @@ impl Small {
             let place = lines.iter().find_map(|line| line.strip_prefix("page: http://"));
             place.and_then(|place| place.trim_end_matches('/').parse().ok())
         });
-        let page = page.unwrap_or_else(|error| panic!("{error}"));
-        Small { process, page, scratch }
+        Small { process, page: page.unwrap(), scratch }
     }
 
     fn status(&self) -> Value {
@@ -54,8 +53,8 @@ impl Small {
     }
 
     fn break_by_command(&self, words: &[&str]) -> Output {
-        let mut command = Command::new(guira_binary());
-        command.args(["fleet", "break"]).args(words).arg("--folder").arg(self.scratch.file("region"));
+        let mut command = guira(["fleet", "break"]);
+        command.args(words).arg("--folder").arg(self.scratch.file("region"));
         command.output().expect("guira can be run")
     }
 
@@ -112,8 +111,7 @@ fn a_region_is_used_and_tells_what_it_leaves_out() {
     }
     let page = HttpClient::connect(region.page).get("/", "");
     assert!(page.body.contains("Guira region") && page.body.contains("Break something"));
-    region.process.signal(Signal::TERM);
-    assert!(region.process.wait(START_MAX).expect("it ends").success());
+    region.process.end().unwrap();
 }
 
 #[test]
@@ -190,10 +188,9 @@ fn nothing_is_left_of_a_region_that_is_killed() {
 
 #[test]
 fn random_faults_leave_nothing_old() {
-    let mut command = Command::new(guira_binary());
-    command.args(["fleet", "up", "--chaos", "4s", "--seed", "1"]);
+    let command = guira(["fleet", "up", "--chaos", "4s", "--seed", "1"]);
     let mut process = spawn(command);
-    let status = process.wait(START_MAX * 2).unwrap_or_else(|error| panic!("{error}"));
+    let status = process.wait(START_MAX * 2).unwrap();
     let said = process.lines().join("\n");
     assert!(status.success(), "seed 1: {status}: {said}");
     assert!(said.contains("reads were verified") && said.contains("faults: "), "{said}");
@@ -218,8 +215,8 @@ fn random_faults_that_cannot_be_are_refused_before_anything_starts() {
 #[test]
 fn whoever_breaks_nothing_is_told() {
     let scratch = Scratch::new();
-    let mut command = Command::new(guira_binary());
-    command.args(["fleet", "break", "kill", "node", "--folder"]).arg(scratch.path());
+    let mut command = guira(["fleet", "break", "kill", "node", "--folder"]);
+    command.arg(scratch.path());
     let said = command.output().expect("guira can be run");
     assert_eq!(said.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&said.stderr).contains("does not reply"), "{said:?}");

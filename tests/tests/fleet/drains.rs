@@ -5,7 +5,7 @@ use crate::model::Model;
 use crate::region::{HOLD_DOWN_S, POOL, fill, misses, put, routes};
 use guira_harness::server::{ServerProcess, Signal};
 use guira_tests::Client;
-use guira_tests::server::{guira_binary, spawn, wait_for};
+use guira_tests::server::{guira, guira_binary, spawn, wait_for};
 use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
@@ -15,8 +15,7 @@ pub(crate) const SETTLE: &str = "--settle=2s";
 
 /// A drain of a slot to `server` that goes on until it is ended.
 fn begin(region: &Region, slot: &str, server: &str) -> ServerProcess {
-    let mut drain = Command::new(guira_binary());
-    drain.args(["fleet", "--etcd", &region.etcd.url(), "drain", POOL, slot, "--with", server]);
+    let mut drain = guira(["fleet", "--etcd", &region.etcd.url(), "drain", POOL, slot, "--with", server]);
     drain.args(["--settle=1s", "--within=5m"]);
     spawn(drain)
 }
@@ -204,9 +203,7 @@ fn a_drain_waits_for_an_etcd_that_does_not_answer() {
     region.join(2);
     let new = region.nodes[1].name();
     let url = region.etcd.url();
-    let mut drain = Command::new(guira_binary());
-    drain.args(["fleet", "--etcd", &url, "drain", POOL, "0", "--settle=1s", "--within=6s"]);
-    let mut drain = spawn(drain);
+    let mut drain = spawn(guira(["fleet", "--etcd", &url, "drain", POOL, "0", "--settle=1s", "--within=6s"]));
     wait_for("a server that is filled", || is_warming(&region, &new));
     region.etcd.signal(Signal::STOP);
     // Longer than a call takes, and than it would be filled.

@@ -2,13 +2,11 @@
 
 use guira_harness::server::ServerProcess;
 use guira_tests::client::Client;
-use guira_tests::deadline::PATIENCE;
 use guira_tests::etcd::Etcd;
 use guira_tests::scratch::Scratch;
-use guira_tests::server::{Address, guira_binary, run_guira, spawn, wait_for};
-use guira_tests::{Server, Setup, skip};
+use guira_tests::server::{Address, guira, run_guira, spawn, wait_for};
+use guira_tests::{Router, Server, Setup, skip};
 use std::path::Path;
-use std::process::Command;
 
 /// Seconds for which a server of the pool is gone before it is replaced.
 pub(crate) const HOLD_DOWN_S: u64 = 3;
@@ -90,8 +88,7 @@ impl Region {
     /// Starts a member of another pool.
     #[track_caller]
     pub(crate) fn member_of(&self, pool: &str, server: &Server) -> ServerProcess {
-        let mut member = Command::new(guira_binary());
-        member.args(["fleet", "--etcd", &self.etcd.url(), "join", "--pool", pool, "-v"]);
+        let mut member = guira(["fleet", "--etcd", &self.etcd.url(), "join", "--pool", pool, "-v"]);
         member.args(["--server", &name(server), &format!("--lease={LEASE_S}s")]);
         spawn(member)
     }
@@ -115,13 +112,10 @@ impl Region {
 
     #[track_caller]
     fn router_by(&self, by: &str, config: &str, options: &[&str]) -> Router {
-        let mut command = Command::new(guira_binary());
-        command.args(["router", "--listen", "127.0.0.1:0", "--etcd", &self.etcd.url()]);
-        command.args([by, config, "--disable-miss-on-get-errors", "--server-timeout-ms=2000"]);
-        command.args(["--probe-timeout-initial-ms=100", "--probe-timeout-max-ms=100"]).args(options);
-        let mut process = spawn(command);
-        let address = process.wait_for_address("", PATIENCE).unwrap_or_else(|error| panic!("{error}"));
-        Router { process, address: Address::Tcp(address) }
+        let url = self.etcd.url();
+        let own = ["--etcd", &url, by, config, "--server-timeout-ms=2000"];
+        let probes = ["--probe-timeout-initial-ms=100", "--probe-timeout-max-ms=100"];
+        Router::start(&[&own[..], &probes, options].concat())
     }
 
     /// What `status` says of a server; empty if nothing.
@@ -146,18 +140,6 @@ impl Region {
     /// Where the members are that say this in their logs.
     pub(crate) fn said(&self, what: &str) -> bool {
         self.nodes.iter().any(|node| node.member.errors().contains(what))
-    }
-}
-
-pub(crate) struct Router {
-    pub(crate) process: ServerProcess,
-    pub(crate) address: Address,
-}
-
-impl Router {
-    #[track_caller]
-    pub(crate) fn connect(&self) -> Client {
-        Client::connect(&self.address)
     }
 }
 

@@ -6,15 +6,13 @@ use crate::model::Model;
 use crate::region::{POOL, fill, kept, misses, put, routes};
 use guira_harness::server::ServerProcess;
 use guira_tests::Client;
-use guira_tests::server::{guira_binary, spawn, wait_for};
-use std::process::Command;
+use guira_tests::server::{guira, spawn, wait_for};
 
 /// Has a pool be resized until that is ended, once its new slots are filled.
 #[track_caller]
 fn begin(region: &Region, slots: &str, within: &str) -> ServerProcess {
-    let mut resize = Command::new(guira_binary());
-    resize.args(["fleet", "--etcd", &region.etcd.url(), "resize", POOL, slots, "--settle=1s", within]);
-    let resize = spawn(resize);
+    let resize =
+        spawn(guira(["fleet", "--etcd", &region.etcd.url(), "resize", POOL, slots, "--settle=1s", within]));
     wait_for("slots that are filled", || is_warming(region).then_some(()));
     resize
 }

@@ -2,8 +2,7 @@
 
 use crate::Region;
 use crate::region::{POOL, fill, kept, misses, put, routes};
-use guira_tests::server::{guira_binary, wait_for, wait_for_log};
-use std::process::Command;
+use guira_tests::server::{guira, wait_for, wait_for_log};
 
 #[test]
 fn a_pool_that_is_gone_or_broken_changes_nothing() {
@@ -159,8 +158,8 @@ fn a_router_that_starts_while_etcd_is_down_uses_the_pool_it_has_kept() {
     assert_eq!((routes(&mut client), misses(&mut client)), (before, vec![]));
     // Without what was kept there is nothing to start with, and it says why.
     let config = r#"{"route": "PoolRoute|etcd:cache"}"#;
-    let mut refused = Command::new(guira_binary());
-    refused.args(["router", "--listen", "127.0.0.1:0", "--etcd", &region.etcd.url(), "--config-str", config]);
+    let mut refused =
+        guira(["router", "--listen", "127.0.0.1:0", "--etcd", &region.etcd.url(), "--config-str", config]);
     let refused = refused.output().expect("guira can be run");
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(!refused.status.success() && said.contains("no endpoint of etcd answers"), "{said}");

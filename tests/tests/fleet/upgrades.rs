@@ -4,7 +4,7 @@ use crate::Region;
 use crate::region::{LEASE_S, Node, POOL, fill, misses, name};
 use guira_tests::Client;
 use guira_tests::Setup;
-use guira_tests::server::{Server, guira_binary, run_guira, spawn, wait_for};
+use guira_tests::server::{Server, guira, run_guira, spawn, wait_for};
 use std::process::Command;
 
 /// A node that can be taken over, and its member, which has it taken over by what `kill -USR2` starts.
@@ -17,8 +17,7 @@ fn join(region: &mut Region, command: &str) {
         .guira_argument(&format!("--region={}", memory.display()))
         .start_guira();
     let command = command.replace("PID", &server.process_id().to_string());
-    let mut member = Command::new(guira_binary());
-    member.args(["fleet", "--etcd", &region.etcd.url(), "join", "--pool", POOL, "-v"]);
+    let mut member = guira(["fleet", "--etcd", &region.etcd.url(), "join", "--pool", POOL, "-v"]);
     member.args(["--server", &name(&server), &format!("--lease={LEASE_S}s"), "--upgrade-command", &command]);
     let member = spawn(member);
     region.nodes.push(Node { server, member });
@@ -71,9 +70,7 @@ fn servers_are_taken_over_one_after_the_other_and_keep_their_items() {
     let key = format!("/guira/orders/{POOL}/{}", names[1]);
     region.etcd.control(&["put", &key, r#"{"state":"done"}"#]);
     let url = region.etcd.url();
-    let mut upgrade = Command::new(guira_binary());
-    upgrade.args(["fleet", "--etcd", &url, "upgrade", POOL]);
-    let mut upgrade = spawn(upgrade);
+    let mut upgrade = spawn(guira(["fleet", "--etcd", &url, "upgrade", POOL]));
     wait_for("a word about the order", || (upgrade.line_count() > 0).then_some(()));
     assert!(upgrade.ended().is_none(), "{}", upgrade.errors());
     // As its lease does.
@@ -105,8 +102,7 @@ fn an_upgrade_without_a_command_or_without_a_successor_is_refused_and_fails() {
     };
     assert!(upgrade(&[]).contains("has no upgrade command: run `guira fleet join` with --upgrade-command"));
     let server = region.nodes.remove(0).server;
-    let mut member = Command::new(guira_binary());
-    member.args(["fleet", "--etcd", &url, "join", "--pool", POOL, "--server", &name(&server)]);
+    let mut member = guira(["fleet", "--etcd", &url, "join", "--pool", POOL, "--server", &name(&server)]);
     let _member = spawn({
         member.args(["--upgrade-command", "true", &format!("--lease={LEASE_S}s")]);
         member

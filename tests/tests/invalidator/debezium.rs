@@ -119,7 +119,7 @@ fn what_is_not_acknowledged_is_sent_again(
     let is_gone = || east.value("user:10").is_none().then_some(());
     Deadline::after(ARRIVAL_MAX).poll(is_gone).expect("the east deletes it");
     invalidator.process.signal(Signal::KILL);
-    invalidator.process.wait(PATIENCE).unwrap_or_else(|error| panic!("{error}"));
+    invalidator.process.wait(PATIENCE).unwrap();
     assert_eq!(sender.0.read(&mut [0]).unwrap_or(0), 0, "nothing was acknowledged");
     west.signal("CONT");
     // The next one replaces the socket of the one that is gone.

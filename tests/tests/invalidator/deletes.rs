@@ -215,7 +215,7 @@ pub(super) fn nothing_is_lost_by_kills(fleet: &Fleet, rounds: u64) {
                 || (fleet.kept(&watched[1000..]).iter().any(|kept| kept.len() < 100)).then_some(());
             Deadline::after(ARRIVAL_MAX).poll(has_begun).expect("deletes have begun");
             invalidator.process.signal(Signal::KILL);
-            invalidator.process.wait(PATIENCE).unwrap_or_else(|error| panic!("{error}"));
+            invalidator.process.wait(PATIENCE).unwrap();
         }
     }
     let mut invalidator = start();
@@ -289,8 +289,7 @@ pub(super) fn a_gap_is_flushed_if_that_is_wanted(fleet: &Fleet) {
     expect_gone(fleet, &["anything", "user:32"], &[]);
     assert_eq!(metric(&mut admin, "guira_invalidator_gaps_total"), 1);
     // The next one goes on from there, and flushes nothing.
-    invalidator.process.signal(Signal::TERM);
-    invalidator.process.wait(PATIENCE).unwrap_or_else(|error| panic!("{error}"));
+    invalidator.end();
     fleet.store(["anything"]);
     Invalidator::start(fleet, "").wait_until_ready();
     expect_gone(fleet, &[], &["anything"]);

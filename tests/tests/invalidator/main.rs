@@ -11,19 +11,18 @@ mod postgres;
 mod reload;
 mod targets;
 
-use guira_harness::server::{ServerProcess, Signal};
+use guira_harness::server::ServerProcess;
 use guira_tests::deadline::{Deadline, PATIENCE};
 use guira_tests::http::HttpClient;
 use guira_tests::mariadb::MariaDb;
 use guira_tests::mysql as mysql_server;
 use guira_tests::scratch::Scratch;
-use guira_tests::server::{Address, guira_binary, spawn};
+use guira_tests::server::{Address, guira, spawn};
 use guira_tests::{Server, Setup};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::ops::RangeBounds;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 /// How long deletes may take on a machine that is busy.
@@ -214,16 +213,15 @@ impl Invalidator {
     }
 
     fn start_by(configuration: &Path) -> Self {
-        let mut command = Command::new(guira_binary());
-        command.args(["invalidate", "-v", "--config"]).arg(configuration);
+        let mut command = guira(["invalidate", "-v", "--config"]);
+        command.arg(configuration);
         Invalidator { process: spawn(command) }
     }
 
     /// Waits until it reads the log.
     #[track_caller]
     fn wait_until_ready(&mut self) -> HttpClient {
-        let admin = self.process.wait_for_address("admin", PATIENCE);
-        let admin = admin.unwrap_or_else(|error| panic!("{error}"));
+        let admin = self.process.wait_for_address("admin", PATIENCE).unwrap();
         let is_ready = || (HttpClient::connect(admin).get("/ready", "").status == 200).then_some(());
         let ready = Deadline::after(ARRIVAL_MAX).poll(is_ready);
         assert!(ready.is_some(), "{}", self.process.errors());
@@ -235,7 +233,7 @@ impl Invalidator {
     /// Waits until it ends by itself, with an error; returns what it says.
     #[track_caller]
     fn wait_for_fault(&mut self) -> String {
-        let status = self.process.wait(ARRIVAL_MAX).unwrap_or_else(|error| panic!("{error}"));
+        let status = self.process.wait(ARRIVAL_MAX).unwrap();
         let errors = self.process.errors();
         assert_eq!(status.code(), Some(1), "{errors}");
         errors
@@ -243,9 +241,7 @@ impl Invalidator {
 
     #[track_caller]
     fn end(&mut self) {
-        self.process.signal(Signal::TERM);
-        let status = self.process.wait(PATIENCE).unwrap_or_else(|error| panic!("{error}"));
-        assert!(status.success(), "{status}: {}", self.process.errors());
+        self.process.end().unwrap();
     }
 }
 

@@ -86,9 +86,7 @@ pub(super) fn a_part_of_the_log_is_replayed(fleet: &Fleet) {
     }
     // Whoever tails the log meanwhile has gone on.
     fleet.catch_up("after");
-    invalidator.process.signal(Signal::TERM);
-    let status = invalidator.process.wait(PATIENCE).unwrap_or_else(|error| panic!("{error}"));
-    assert!(status.success(), "{}", invalidator.process.errors());
+    invalidator.end();
     assert!(!invalidator.process.errors().contains("cannot read the database log"));
 }
 
@@ -117,7 +115,7 @@ fn a_target_that_is_away_does_not_hold_up_the_others(fleet: &Fleet) {
     let is_saved = || (saved(&file).trim_end().ends_with(&last)).then_some(());
     Deadline::after(ARRIVAL_MAX).poll(is_saved).expect("the position is saved");
     invalidator.process.signal(Signal::KILL);
-    invalidator.process.wait(PATIENCE).unwrap_or_else(|error| panic!("{error}"));
+    invalidator.process.wait(PATIENCE).unwrap();
     west.signal("CONT");
     let all: Vec<&str> = keys.iter().map(String::as_str).collect();
     assert!(!fleet.kept(&all)[1].is_empty(), "the west has missed something");

@@ -3,7 +3,7 @@
 use crate::futures::block_on;
 use crate::name;
 use guira_client::pools::{AsyncClient, Builder, Client, ErrorKind, KeyProblem, Store, Texts};
-use guira_following::{Following, Source};
+use guira_discovery::{Following, Source};
 use guira_sync::atomic::{AtomicBool, Ordering};
 use guira_tests::deadline::{PATIENCE, SetAtEnd};
 use guira_tests::scratch::Scratch;

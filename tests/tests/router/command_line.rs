@@ -1,8 +1,6 @@
 //! What a router is started with.
 
 use crate::{Router, config_of, name, output};
-use guira_harness::server::Signal;
-use guira_tests::deadline::PATIENCE;
 use guira_tests::scratch::Scratch;
 use guira_tests::server::wait_for;
 use guira_tests::{Server, Setup};
@@ -185,8 +183,6 @@ fn a_router_ends_by_a_signal_and_its_pid_file_goes() {
         Router::start(&["--config-str", &config_of(&server), "--pid-file", pid_file.to_str().unwrap()]);
     let pid = std::fs::read_to_string(&pid_file).unwrap();
     assert_eq!(pid.trim(), router.process.id().to_string());
-    router.signal(Signal::TERM);
-    let status = router.process.wait(PATIENCE).unwrap();
-    assert!(status.success(), "{status}");
+    router.process.end().unwrap();
     assert!(!pid_file.exists());
 }

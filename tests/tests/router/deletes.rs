@@ -3,7 +3,6 @@
 use crate::{Router, name, output, stop};
 use guira_harness::port;
 use guira_harness::server::Signal;
-use guira_tests::deadline::PATIENCE;
 use guira_tests::mounted::Mounted;
 use guira_tests::scratch::Scratch;
 use guira_tests::server::{wait_for, wait_for_log};
@@ -347,8 +346,7 @@ fn a_router_that_stops_waits_for_deletes_that_nobody_waits_for() {
     let mut client = router.connect();
     client.exchange("delete a\r\n", "NOT_FOUND\r\n");
     client.abandon();
-    router.signal(Signal::TERM);
-    assert!(router.process.wait(PATIENCE).unwrap().success());
+    router.process.end().unwrap();
     let logged: Vec<_> = lines(scratch.path()).iter().map(|line| line[3][2].clone()).collect();
     assert_eq!(logged, ["delete a\r\n"]);
 }
@@ -634,8 +632,6 @@ fn a_router_ends_in_order_while_deletes_are_left() {
     let scratch = Scratch::new();
     let mut router = start(scratch.path(), &config(&nobody()), &[]);
     router.connect().exchange("delete a\r\n", "NOT_FOUND\r\n");
-    router.signal(Signal::TERM);
-    let status = router.process.wait(PATIENCE).unwrap();
-    assert!(status.success(), "{status}");
+    router.process.end().unwrap();
     assert_eq!(lines(scratch.path()).len(), 1);
 }

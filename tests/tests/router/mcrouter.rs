@@ -6,7 +6,7 @@ use guira_harness::socket::Address;
 use guira_sync::clock::wall_clock;
 use guira_tests::deadline::PATIENCE;
 use guira_tests::scratch::Scratch;
-use guira_tests::server::{guira_binary, spawn, wait_for, wait_for_log};
+use guira_tests::server::{guira, guira_binary, listening, wait_for, wait_for_log};
 use guira_tests::skip::say;
 use guira_tests::{Client, Setup};
 use std::fs::{self, File};
@@ -130,12 +130,11 @@ fn parameters_of_the_command_line_are_macros() {
 fn a_listening_socket_is_taken_over_by_its_number() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let mut command = Command::new(guira_binary());
     // A copy stays open in programs that are started.
     let copy = rustix::io::dup(&listener).unwrap();
-    command.args(["mcrouter", "--listen-sock-fd", &copy.as_raw_fd().to_string()]).args(NULL);
-    let mut process = spawn(command);
-    let told = process.wait_for_address("", PATIENCE).unwrap_or_else(|error| panic!("{error}"));
+    let descriptor = copy.as_raw_fd().to_string();
+    let words = [&["mcrouter", "--listen-sock-fd", &descriptor], &NULL[..]].concat();
+    let (_process, told) = listening(guira(words), "");
     assert_eq!(told, address);
     Client::connect(&Address::Tcp(address)).exchange("get a\r\n", "END\r\n");
     let none = output(&[&NULL[..], &["--listen-sock-fd=99"]].concat());
@@ -148,10 +147,7 @@ fn a_listening_socket_is_taken_over_by_its_number() {
 #[test]
 fn ports_are_on_the_addresses_that_are_given() {
     let options = ["mcrouter", "-p", "0", "--listen-addresses", "127.0.0.1", "--tcp-listen-backlog", "16"];
-    let mut command = Command::new(guira_binary());
-    command.args(options).args(NULL);
-    let mut process = spawn(command);
-    let address = process.wait_for_address("", PATIENCE).unwrap_or_else(|error| panic!("{error}"));
+    let (_process, address) = listening(guira([&options, &NULL[..]].concat()), "");
     assert!(address.ip().is_loopback(), "{address}");
     Client::connect(&Address::Tcp(address)).exchange("get a\r\n", "END\r\n");
 }

@@ -18,8 +18,7 @@ const NEW: &str = "Accept: application/openmetrics-text;version=1.0.0\r\n";
 #[track_caller]
 fn with_admin(options: &[&str]) -> (Router, SocketAddr) {
     let mut router = Router::start(&[&["--admin", "0"], options].concat());
-    let address =
-        router.process.wait_for_address("admin", PATIENCE).unwrap_or_else(|error| panic!("{error}"));
+    let address = router.listens_by("admin");
     (router, address)
 }
 

@@ -180,7 +180,7 @@ fn a_name_that_is_lost_keeps_its_last_address() {
     let (port, [server]) = listeners(["127.0.0.1"]);
     serve(server, "there");
     let mut router = router(&dns, port, &["--admin", "0"]);
-    let admin = router.process.wait_for_address("admin", PATIENCE).expect("it tells where");
+    let admin = router.listens_by("admin");
     let mut client = router.connect();
     assert_eq!(who(&mut client), "there");
     let breaks: [&dyn Fn(); 3] =

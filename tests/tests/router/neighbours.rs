@@ -78,24 +78,22 @@ fn router_with_long_value(length: usize) -> (Router, Server, Client) {
     (router, node, honest)
 }
 
-impl Router {
-    fn resident(&self) -> usize {
-        self.process.process().private_bytes().expect("it runs") as usize
-    }
+fn resident(router: &Router) -> usize {
+    router.process.process().private_bytes().expect("it runs") as usize
+}
 
-    /// Waits until clients have what they will ever have. Returns the most that the router held meanwhile.
-    #[track_caller]
-    fn most_until_at_rest(&self, honest: &mut Client) -> usize {
-        let (mut most, mut last) = (0, 0);
-        let is_settled = || {
-            honest.expect_value("short", "s");
-            let now = self.resident();
-            most = most.max(now);
-            std::mem::replace(&mut last, now).eq(&now).then_some(())
-        };
-        Deadline::after(PATIENCE).poll(is_settled).expect("memory comes to rest");
-        most
-    }
+/// Waits until clients have what they will ever have. Returns the most that the router held meanwhile.
+#[track_caller]
+fn most_until_at_rest(router: &Router, honest: &mut Client) -> usize {
+    let (mut most, mut last) = (0, 0);
+    let is_settled = || {
+        honest.expect_value("short", "s");
+        let now = resident(router);
+        most = most.max(now);
+        std::mem::replace(&mut last, now).eq(&now).then_some(())
+    };
+    Deadline::after(PATIENCE).poll(is_settled).expect("memory comes to rest");
+    most
 }
 
 /// Waits until no connection holds anything.
@@ -119,9 +117,9 @@ fn clients_that_never_read_leave_memory_within_its_ceiling_and_others_are_served
             client.send_what_is_taken(requests[number % 2].as_bytes());
             blind.push(client);
             honest.expect_value("short", "s");
-            most = most.max(router.resident());
+            most = most.max(resident(&router));
         }
-        most = most.max(router.most_until_at_rest(&mut honest));
+        most = most.max(most_until_at_rest(&router, &mut honest));
         assert!(most <= CEILING, "{} MiB with values of {length}", most >> 20);
         blind.into_iter().for_each(Client::abandon);
         expect_given_back(&mut honest);
@@ -139,7 +137,7 @@ fn a_client_that_reads_late_is_sent_all_that_it_has_asked_for() {
     let many = format!("get{}\r\n", " long".repeat(100));
     let requests = ["get long\r\n".repeat(50), many, "get short\r\n".to_owned()].concat();
     late.send_what_is_taken(requests.as_bytes());
-    let held = router.most_until_at_rest(&mut honest);
+    let held = most_until_at_rest(&router, &mut honest);
     assert!(held < 48 << 20, "{} MiB for one client", held >> 20);
     let one = format!("{value}END\r\n");
     for number in 0..50 {
@@ -191,7 +189,7 @@ fn many_clients_that_ask_for_more_than_there_is_room_for_are_served_one_after_th
         let mut most = 0;
         while !reading.iter().all(|reader| reader.is_finished()) {
             honest.expect_value("short", "s");
-            most = most.max(router.resident());
+            most = most.max(resident(&router));
         }
         most
     });

@@ -23,7 +23,7 @@ fn clients_beyond_the_limit_wait_and_further_ones_are_refused() {
     let node = Server::start();
     let mut router =
         router(&node, &["--proxy-max-inflight-requests", "2", "--proxy-max-throttled-requests", "2"]);
-    let udp = router.process.wait_for_address("udp", PATIENCE).expect("it takes datagrams");
+    let udp = router.listens_by("udp");
     let mut admin = router.connect();
     admin.set("k", "v");
     stop(&node);

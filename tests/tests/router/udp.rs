@@ -12,7 +12,7 @@ fn start(server: &Server, options: &[&str]) -> (Router, SocketAddr) {
     let config = config_of(server);
     let common = ["--udp", "127.0.0.1:0", "--config-str", &config];
     let mut router = Router::start(&[&common, options].concat());
-    let address = router.process.wait_for_address("udp", PATIENCE).unwrap_or_else(|error| panic!("{error}"));
+    let address = router.listens_by("udp");
     (router, address)
 }
 

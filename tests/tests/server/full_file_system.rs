@@ -3,7 +3,7 @@
 use guira_tests::deadline::PATIENCE;
 use guira_tests::mounted::Mounted;
 use guira_tests::scratch::Scratch;
-use guira_tests::server::{engines, guira_binary, refused_guira, spawn, wait_for, wait_for_log};
+use guira_tests::server::{engines, guira, refused_guira, spawn, wait_for, wait_for_log};
 use guira_tests::{Client, Server, Setup};
 use rustix::fs::{SeekFrom, seek};
 use std::fs::{self, File};
@@ -203,8 +203,8 @@ fn a_file_that_was_copied_without_its_zeroes_gets_its_room_back() {
 fn a_server_whose_region_is_cut_says_what_it_dies_of() {
     let scratch = Scratch::new();
     let path = scratch.path().join("region");
-    let mut command = Command::new(guira_binary());
-    command.args(["serve", "--listen", "127.0.0.1:0", "--memory", "32MiB", "--region"]).arg(&path);
+    let mut command = guira(["serve", "--listen", "127.0.0.1:0", "--memory", "32MiB", "--region"]);
+    command.arg(&path);
     let mut server = spawn(command);
     let address = server.wait_for_address("", PATIENCE).unwrap();
     let mut client = std::net::TcpStream::connect(address).unwrap();

@@ -2,8 +2,8 @@
 //! at either end (`--xdp`), and past it at both.
 
 use guira_client::mica::{Client, ClientOptions};
+use guira_harness::netns::Netns;
 use guira_harness::server::ServerProcess;
-use guira_netns::Netns;
 use guira_tests::server::{guira_binary, spawn, wait_for, wait_for_log};
 use guira_tests::skip::say;
 use guira_transport::{ClientPath, UdpClientPath, XdpAttach, XdpClientOptions, XdpClientPath};

@@ -94,7 +94,7 @@ mod tests {
     fn unknown_crates_and_runtimes_are_found() {
         assert_eq!(findings(package("guira-news", &[])).len(), 1);
         assert_eq!(findings(package("guira-server", &[("tokio", None)])).len(), 1);
-        assert!(findings(package("guira-names", &[("tokio", None)])).is_empty());
+        assert!(findings(package("guira-discovery", &[("tokio", None)])).is_empty());
     }
 
     #[test]

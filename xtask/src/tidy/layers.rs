@@ -15,7 +15,6 @@ pub(crate) enum MayUse {
 pub(crate) const LAB: &[&str] = &[
     "guira-oracle",
     "guira-harness",
-    "guira-netns",
     "guira-regions",
     "guira-demo",
     "guira-workload",
@@ -36,7 +35,7 @@ pub(crate) const TOP: &[&str] = &["guira", "guira-lab", "guira-python", "guira-f
 pub(crate) const RUNTIMES: &[&str] = &["tokio", "async-std", "smol", "mio", "futures"];
 
 /// But for these: a runtime stays on a thread of their own (docs/develop/decisions/0040-names.md).
-pub(crate) const RUNTIME_USERS: &[&str] = &["guira-names"];
+pub(crate) const RUNTIME_USERS: &[&str] = &["guira-discovery"];
 
 use MayUse::{Anything, AnythingBelowTheLab, Only, Product};
 
@@ -105,18 +104,15 @@ pub(crate) const TABLE: &[(&str, MayUse)] = &[
         ]),
     ),
     ("guira-python", Only(&["guira-client", "guira-transport", "guira-disk", "guira-sync"])),
-    ("guira-probe", Only(&["guira-client", "guira-protocol", "guira-sync"])),
     ("guira-top", Only(&["guira-client", "guira-transport", "guira-sync"])),
-    ("guira-names", Only(&["guira-disk", "guira-sync"])),
     (
         "guira-control",
         Only(&["guira-client", "guira-protocol", "guira-transport", "guira-disk", "guira-sync"]),
     ),
     (
-        "guira-following",
+        "guira-discovery",
         Only(&[
             "guira-control",
-            "guira-names",
             "guira-client",
             "guira-routing",
             "guira-transport",
@@ -130,8 +126,7 @@ pub(crate) const TABLE: &[(&str, MayUse)] = &[
             "guira-routing",
             "guira-upstream",
             "guira-control",
-            "guira-following",
-            "guira-names",
+            "guira-discovery",
             "guira-client",
             "guira-protocol",
             "guira-serving",
@@ -142,14 +137,13 @@ pub(crate) const TABLE: &[(&str, MayUse)] = &[
             "guira-sync",
         ]),
     ),
-    ("guira-databases", Only(&["guira-client", "guira-transport", "guira-disk", "guira-sync"])),
+    ("guira-sql", Only(&["guira-client", "guira-transport", "guira-disk", "guira-sync"])),
     (
         "guira-invalidator",
         Only(&[
-            "guira-databases",
+            "guira-sql",
             "guira-client",
             "guira-protocol",
-            "guira-serving",
             "guira-web",
             "guira-transport",
             "guira-disk",
@@ -159,11 +153,9 @@ pub(crate) const TABLE: &[(&str, MayUse)] = &[
     (
         "guira-checker",
         Only(&[
-            "guira-databases",
-            "guira-probe",
+            "guira-sql",
             "guira-client",
             "guira-protocol",
-            "guira-serving",
             "guira-web",
             "guira-transport",
             "guira-disk",
@@ -171,7 +163,6 @@ pub(crate) const TABLE: &[(&str, MayUse)] = &[
         ]),
     ),
     ("guira-harness", Only(&["guira-contract", "guira-sync"])),
-    ("guira-netns", Only(&["guira-sync"])),
     ("guira-regions", AnythingBelowTheLab),
     ("guira-demo", AnythingBelowTheLab),
     ("guira-oracle", Only(&["guira-protocol"])),

@@ -8,10 +8,10 @@ use super::stream::TlsStream;
 use crate::stream::Stream;
 use guira_sync::lock::{Mutex, MutexGuard};
 use rustls::client::{self, ClientConfig, ClientConnection};
-use rustls::crypto::ring;
+use rustls::crypto::{CryptoProvider, ring};
 use rustls::sign::SingleCertAndKey;
 use rustls_pki_types::ServerName;
-use std::io;
+use std::io::{self, Read, Write};
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -52,7 +52,8 @@ impl FromStr for TlsName {
 }
 
 fn load(options: &TlsClientOptions) -> Result<Arc<ClientConfig>, TlsError> {
-    let provider = Arc::new(ring::default_provider());
+    let provider =
+        Arc::new(CryptoProvider { cipher_suites: options.ciphers.suites(), ..ring::default_provider() });
     let trusted = options.authorities.as_deref().map(authorities).transpose()?;
     let check = ServerCheck::new(trusted, options.names, provider.signature_verification_algorithms);
     let builder = ClientConfig::builder_with_provider(provider.clone());
@@ -91,7 +92,23 @@ impl TlsConnector {
         Ok(TlsStream::over(stream, self.session(name)?.into(), &self.shared.counters))
     }
 
-    /// A session with the server of this name, for a socket that blocks. It is not counted.
+    /// A session with the server of this name after its handshake over `socket`, which blocks. It is not counted.
+    ///
+    /// # Errors
+    /// As [`TlsConnector::connect`], or the handshake fails.
+    pub fn shake_hands(
+        &self,
+        name: &TlsName,
+        socket: &mut (impl Read + Write),
+    ) -> io::Result<ClientConnection> {
+        let mut session = self.session(name)?;
+        while session.is_handshaking() || session.wants_write() {
+            session.complete_io(socket)?;
+        }
+        Ok(session)
+    }
+
+    /// A session with the server of this name before its handshake.
     ///
     /// # Errors
     /// As [`TlsConnector::connect`].

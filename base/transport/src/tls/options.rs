@@ -58,9 +58,23 @@ pub struct TlsClientOptions {
     pub names: NameCheck,
     /// Whether sessions are resumed that servers gave tickets for.
     pub resumption: Resumption,
+    pub ciphers: CipherList,
 }
 
 impl TlsClientOptions {
+    /// A client without a certificate, which resumes sessions with servers of the right name and of these authorities;
+    /// with any server if there are none.
+    pub fn trusting(authorities: Option<PathBuf>) -> Self {
+        TlsClientOptions {
+            chain: None,
+            key: None,
+            authorities,
+            names: NameCheck::Required,
+            resumption: Resumption::Tickets,
+            ciphers: CipherList::default(),
+        }
+    }
+
     pub(super) fn files(&self) -> Files<'_> {
         [self.chain.as_deref(), self.key.as_deref(), self.authorities.as_deref()]
     }

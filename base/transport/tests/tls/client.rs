@@ -9,13 +9,8 @@ use guira_transport::{
 use std::io::{self, Read, Write};
 
 fn options(world: &World) -> TlsClientOptions {
-    TlsClientOptions {
-        chain: None,
-        key: None,
-        authorities: world.options.authorities.clone(),
-        names: NameCheck::Required,
-        resumption: Resumption::Off,
-    }
+    let trusting = TlsClientOptions::trusting(world.options.authorities.clone());
+    TlsClientOptions { resumption: Resumption::Off, ..trusting }
 }
 
 fn localhost() -> TlsName {

@@ -5,8 +5,8 @@ use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use guira_checker::probe::{FirstLook, Job, Manner, Outcomes, Settings, Tally, job};
 use guira_client::text::Endpoint;
-use guira_probe::{FirstLook, Job, Manner, Outcomes, Settings, Tally, job};
 use guira_sync::clock::wall_clock;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;

@@ -8,6 +8,9 @@
 //!
 //! Meanwhile the time goes on and items expire, everything is flushed now and then, prefixes too, and pages are moved from class to class. A flush that was
 //! acknowledged before a read began has taken all that was acknowledged before the flush began: also what a value was put together from since.
+//!
+//! The soak test judges with its own history: a lock for each key would hide the races that are looked for here, and
+//! the soak test has to know more, such as what a miss has settled.
 
 use super::differential::Random;
 use super::sink::{Copied, Told, guess_of, store_with, value_with};

@@ -405,7 +405,7 @@ impl From<TextError> for Error {
             TextError::Late => ErrorKind::Timeout.into(),
             TextError::Login(line) => ErrorKind::Refused(line).into(),
             TextError::Io(error) => of(ErrorKind::Broken).because(cause(&error)),
-            TextError::Closed | TextError::TooLong | TextError::Malformed(_) => {
+            TextError::LoginFile(_) | TextError::Closed | TextError::TooLong | TextError::Malformed(_) => {
                 of(ErrorKind::Broken).because(error.to_string())
             }
         }

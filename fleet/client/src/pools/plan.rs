@@ -11,7 +11,7 @@ use guira_routing::{Claim, DestinationId, DestinationSpec, Destinations, Setting
 use guira_sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use guira_sync::clock::Stopwatch;
 use guira_sync::lock::Mutex;
-use guira_transport::{NameCheck, Resumption, TlsClientOptions, TlsConnector, TlsError, TlsName};
+use guira_transport::{TlsClientOptions, TlsConnector, TlsError, TlsName};
 use guira_upstream::{Secure, host_id};
 use std::io;
 use std::path::PathBuf;
@@ -418,9 +418,7 @@ fn connector(
         Some(Authorities::Anyone) => None,
         Some(Authorities::File(path)) => Some(path.clone()),
     };
-    let (names, resumption) = (NameCheck::Required, Resumption::Tickets);
-    let options = TlsClientOptions { chain: None, key: None, authorities, names, resumption };
-    Ok(Some(TlsConnector::new(options)?))
+    Ok(Some(TlsConnector::new(TlsClientOptions::trusting(authorities))?))
 }
 
 fn secure(connector: &TlsConnector, address: &Named) -> Result<Secure, SetupError> {

@@ -1,21 +1,18 @@
 //! The connection.
 
-use guira_transport::net::UnixStream;
 use std::fmt;
 use std::io::{self, Read, Write};
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use guira_protocol::client::{self, Reply};
 use guira_protocol::word::reply;
 use guira_sync::clock::Stopwatch;
-use guira_transport::{TlsConnector, TlsName};
-use rustls::crypto::ring::default_provider;
-use rustls::pki_types::ServerName;
-use rustls::{ALL_VERSIONS, ClientConfig, ClientConnection, StreamOwned};
+use guira_transport::{TlsConnector, TlsError, TlsName};
+use rustls::{ClientConnection, StreamOwned};
 
-use super::{Endpoint, Login};
-use crate::tls::{TlsError, Trust, client_config};
+use super::{Endpoint, Login, LoginError, Socket};
+use crate::tls::Trust;
 
 /// The longest line that is read, in bytes.
 const LINE_MAX: usize = 64 << 10;
@@ -36,38 +33,44 @@ const KEPT_MAX: usize = 1 << 20;
 const STATS_MAX: usize = 4 << 20;
 
 /// A stream of bytes in both directions.
-pub(super) trait Wire: Read + Write + Send {}
+trait Wire: Read + Write + Send {}
 
-impl Wire for guira_transport::net::TcpStream {}
-impl Wire for UnixStream {}
-impl Wire for StreamOwned<ClientConnection, Box<dyn Wire>> {}
+impl Wire for Socket {}
+impl Wire for StreamOwned<ClientConnection, Socket> {}
 
 /// A server, and how it is reached.
 #[derive(Clone, Debug)]
 pub struct Target {
     endpoint: Endpoint,
     tls: Option<Tls>,
-    login: Option<Login>,
+    login: Option<Access>,
     timeout: Duration,
+}
+
+/// Where the login of each connection comes from.
+#[derive(Clone, Debug)]
+enum Access {
+    Login(Login),
+    /// A file, which may change.
+    File(PathBuf),
 }
 
 /// How sessions of TLS begin.
 #[derive(Clone, Debug)]
-enum Tls {
-    /// With a server that is called as its endpoint says.
-    Own(Arc<ClientConfig>),
-    /// As a connector makes them, with a server of this name.
-    Shared(TlsConnector, TlsName),
+struct Tls {
+    connector: TlsConnector,
+    /// What the server is called, if not as its endpoint says.
+    name: Option<TlsName>,
 }
 
 impl Tls {
-    fn session(&self, endpoint: &Endpoint) -> io::Result<ClientConnection> {
-        match self {
-            Self::Own(config) => {
-                let name = ServerName::try_from(endpoint.tls_name().to_owned()).map_err(io::Error::other)?;
-                ClientConnection::new(Arc::clone(config), name).map_err(io::Error::other)
+    fn shake_hands(&self, endpoint: &Endpoint, socket: &mut Socket) -> io::Result<ClientConnection> {
+        match &self.name {
+            Some(name) => self.connector.shake_hands(name, socket),
+            None => {
+                let name = endpoint.tls_name().parse().map_err(io::Error::other)?;
+                self.connector.shake_hands(&name, socket)
             }
-            Self::Shared(connector, name) => connector.session(name),
         }
     }
 }
@@ -86,20 +89,28 @@ impl Target {
     /// # Errors
     /// When the file of authorities cannot be used.
     pub fn with_tls(self, trust: Trust<'_>) -> Result<Self, TlsError> {
-        let config = client_config(trust, Arc::new(default_provider()), ALL_VERSIONS)?;
-        Ok(Self { tls: Some(Tls::Own(Arc::new(config))), ..self })
+        Ok(Self { tls: Some(Tls { connector: trust.connector()?, name: None }), ..self })
     }
 
     /// Speaks TLS as `connector` does with the server of this name.
     #[must_use]
     pub fn with_connector(self, connector: TlsConnector, name: TlsName) -> Self {
-        Self { tls: Some(Tls::Shared(connector, name)), ..self }
+        Self { tls: Some(Tls { connector, name: Some(name) }), ..self }
     }
 
     /// Logs in on each connection.
     #[must_use]
     pub fn with_login(self, login: Login) -> Self {
-        Self { login: Some(login), ..self }
+        Self { login: Some(Access::Login(login)), ..self }
+    }
+
+    /// Logs in on each connection with the first line, `USER:PASSWORD`, that the file has then.
+    ///
+    /// # Errors
+    /// When the file cannot be used now.
+    pub fn with_login_file(self, path: PathBuf) -> Result<Self, LoginError> {
+        Login::of_file(&path)?;
+        Ok(Self { login: Some(Access::File(path)), ..self })
     }
 
     /// The same for another server.
@@ -112,6 +123,16 @@ impl Target {
     pub const fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
+
+    /// How long the server may take.
+    pub const fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// What makes the sessions of TLS.
+    pub fn connector(&self) -> Option<&TlsConnector> {
+        self.tls.as_ref().map(|tls| &tls.connector)
+    }
 }
 
 /// Why a server could not be asked.
@@ -120,6 +141,9 @@ pub enum TextError {
     /// It cannot be reached.
     #[error("cannot connect: {0}")]
     Connect(io::Error),
+    /// The file of the login cannot be used.
+    #[error(transparent)]
+    LoginFile(#[from] LoginError),
     /// The login was refused, with this line.
     #[error("the login was refused: {0}")]
     Login(String),
@@ -203,16 +227,22 @@ impl Connection {
     /// # Errors
     /// When one of the three fails.
     pub fn open(target: &Target) -> Result<Self, TextError> {
-        let mut wire = target.endpoint.connect(target.timeout).map_err(TextError::Connect)?;
-        if let Some(tls) = &target.tls {
-            let mut session = tls.session(&target.endpoint).map_err(TextError::Connect)?;
-            while session.is_handshaking() {
-                session.complete_io(&mut wire).map_err(TextError::Connect)?;
+        // Before the server is bothered.
+        let login = match &target.login {
+            Some(Access::Login(login)) => Some(login.clone()),
+            Some(Access::File(path)) => Some(Login::of_file(path)?),
+            None => None,
+        };
+        let mut socket = Socket::connect(&target.endpoint, target.timeout).map_err(TextError::Connect)?;
+        let wire: Box<dyn Wire> = match &target.tls {
+            None => Box::new(socket),
+            Some(tls) => {
+                let session = tls.shake_hands(&target.endpoint, &mut socket).map_err(TextError::Connect)?;
+                Box::new(StreamOwned::new(session, socket))
             }
-            wire = Box::new(StreamOwned::new(session, wire));
-        }
+        };
         let mut opened = Self { wire, input: Vec::new(), at: 0, timeout: target.timeout, asked: None };
-        if let Some(login) = &target.login {
+        if let Some(login) = login {
             opened.send(&login.request())?;
             let reply = opened.reply()?;
             if reply != Reply::Line(reply::STORED) {

@@ -1,13 +1,8 @@
 //! Where a server is.
 
-use guira_transport::net::{TcpStream, ToSocketAddrs, connect_unix};
 use std::fmt;
-use std::io;
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::time::Duration;
-
-use super::connection::Wire;
 
 /// Where a server is: `HOST:PORT`, whose name is looked up whenever a connection is opened, or `unix:PATH`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -70,32 +65,5 @@ impl Endpoint {
             Self::Tcp { host, .. } => host,
             Self::Unix(_) => "localhost",
         }
-    }
-
-    /// Connects to the first address of the name that answers; connecting to each of them, reads and writes take at most
-    /// `timeout`.
-    pub(super) fn connect(&self, timeout: Duration) -> io::Result<Box<dyn Wire>> {
-        let (host, port) = match self {
-            Self::Unix(path) => {
-                let socket = connect_unix(path)?;
-                socket.set_read_timeout(Some(timeout))?;
-                socket.set_write_timeout(Some(timeout))?;
-                return Ok(Box::new(socket));
-            }
-            Self::Tcp { host, port } => (host.as_str(), *port),
-        };
-        let mut refused = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-        for address in (host, port).to_socket_addrs()? {
-            match TcpStream::connect_timeout(&address, timeout) {
-                Ok(socket) => {
-                    socket.set_nodelay(true)?;
-                    socket.set_read_timeout(Some(timeout))?;
-                    socket.set_write_timeout(Some(timeout))?;
-                    return Ok(Box::new(socket));
-                }
-                Err(error) => refused = error,
-            }
-        }
-        Err(refused)
     }
 }

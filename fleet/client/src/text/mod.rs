@@ -1,14 +1,18 @@
 //! A blocking connection that speaks memcached's text protocol, over TCP, UNIX sockets and TLS, with a login if the
-//! server asks for one.
+//! server asks for one; and the blocking sockets below, for programs that speak another protocol.
 
 mod connection;
 mod endpoint;
+mod listener;
 mod login;
 mod refusal;
+mod socket;
 #[cfg(test)]
 mod tests;
 
 pub use connection::{Connection, StatsReply, Target, TextError};
 pub use endpoint::{Endpoint, EndpointError};
+pub use listener::Listener;
 pub use login::{Login, LoginError};
 pub use refusal::is_refusal;
+pub use socket::Socket;

@@ -2,8 +2,8 @@
 
 use super::{ConfigError, endpoints};
 use crate::deliver::{Dialect, How, KEY_LEAST, KEY_MAX, Ways};
-use guira_client::text::Endpoint;
-use guira_databases::{Tls, Way, endpoint, prefix, security};
+use guira_client::text::{Endpoint, Target};
+use guira_sql::{Tls, endpoint, prefix, secured};
 use serde::Deserialize;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -88,19 +88,16 @@ impl TargetConfig {
     /// How it is reached. Its files can be used.
     pub(super) fn ways(&self) -> Result<Ways, ConfigError> {
         let flushes = self.flush.as_deref().unwrap_or(std::slice::from_ref(&self.address));
-        let flushes = flushes.iter().map(|address| self.way(address)).collect::<Result<_, _>>()?;
-        Ok(Ways { deletes: self.way(&self.address)?, flushes })
+        let flushes = flushes.iter().map(|address| self.server(address)).collect::<Result<_, _>>()?;
+        Ok(Ways { deletes: self.server(&self.address)?, flushes })
     }
 
-    fn way(&self, address: &Endpoint) -> Result<Way, ConfigError> {
-        let way = Way {
-            endpoint: address.clone(),
-            timeout: self.timeout(),
-            security: security(self.tls.as_ref(), address)?,
-            login_file: self.login_file.clone(),
-        };
-        way.login()?;
-        Ok(way)
+    fn server(&self, address: &Endpoint) -> Result<Target, ConfigError> {
+        let server = secured(Target::new(address.clone(), self.timeout()), self.tls.as_ref())?;
+        Ok(match &self.login_file {
+            Some(file) => server.with_login_file(file.clone())?,
+            None => server,
+        })
     }
 
     pub(super) fn timeout(&self) -> Duration {

@@ -4,9 +4,9 @@ use super::*;
 use crate::deliver::Dialect;
 use crate::source::binlog::{Product, Reads};
 use crate::source::postgres::{self, SlotCreation};
-use guira_databases::Security;
-use guira_databases::mariadb::PasswordKey;
 use guira_harness::scratch::Scratch;
+use guira_sql::Security;
+use guira_sql::mariadb::PasswordKey;
 
 const GOOD: &str = r#"
 position = "/var/lib/guira/position"
@@ -41,7 +41,7 @@ fn a_target_is_flushed_itself_or_others_are_or_nothing_is() {
         let text = GOOD.replace("prefix = \"/*/*/\"", line);
         let config = Config::from_toml(&text).unwrap();
         let ways = config.targets[0].ways().unwrap();
-        ways.flushes.iter().map(|way| way.endpoint.to_string()).collect::<Vec<_>>()
+        ways.flushes.iter().map(|server| server.endpoint().to_string()).collect::<Vec<_>>()
     };
     assert_eq!(flushed(""), ["10.0.0.1:11211"]);
     assert_eq!(flushed("flush = [\"b:1\", \"c:1\"]"), ["b:1", "c:1"]);
@@ -66,7 +66,7 @@ fn a_configuration_is_read_with_its_defaults() {
         (Dialect::Classic, "", Duration::from_millis(250))
     );
     let ways = [east, west].map(|target| target.ways().unwrap());
-    assert_eq!(ways.map(|ways| ways.flushes[0].endpoint == ways.deletes.endpoint), [true; 2]);
+    assert_eq!(ways.map(|ways| ways.flushes[0].endpoint() == ways.deletes.endpoint()), [true; 2]);
     assert_eq!((east.how().hold_off_s, west.how().hold_off_s), (None, Some(2)));
     let limits = [east, west].map(|target| config.limits(target));
     assert_eq!(limits.map(|limits| limits.again_after), [Some(Duration::from_millis(500)), None]);

@@ -4,10 +4,11 @@ use super::dialect::{DeliveryError, Dialect, How, KEY_MAX, PROBE, Tally, flush};
 use super::lane::{Lane, Round, Task};
 use crate::batch::Work;
 use crate::counters::{Flushed, Health, TargetCount, TargetCounts};
-use guira_client::text::{Connection, TextError};
-use guira_databases::{Stop, Stopped, Way};
+use guira_client::text::{Connection, Target, TextError};
+use guira_sql::reload;
 use guira_sync::clock::Stopwatch;
 use guira_sync::simulated::{is_planted, sometimes};
+use guira_sync::stop::{Stop, Stopped};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,8 +24,14 @@ const OFTEN: usize = 600;
 /// Where deletes of a target go, and flushes.
 #[derive(Clone, Debug)]
 pub(crate) struct Ways {
-    pub(crate) deletes: Way,
-    pub(crate) flushes: Vec<Way>,
+    pub(crate) deletes: Target,
+    pub(crate) flushes: Vec<Target>,
+}
+
+/// Connects with the certificates that the files have now.
+fn connect(server: &Target) -> Result<Connection, TextError> {
+    server.connector().map(reload);
+    Connection::open(server)
 }
 
 /// A target, and what it is to be given.
@@ -124,7 +131,7 @@ impl Delivery {
     fn wait_for_answer(&self) -> Result<Option<Connection>, Stopped> {
         for wait in waits_for_answer() {
             let asked =
-                self.ways.deletes.connect().map_err(DeliveryError::from).and_then(|mut connection| {
+                connect(&self.ways.deletes).map_err(DeliveryError::from).and_then(|mut connection| {
                     self.ask(&mut connection, [&PROBE.into()].into_iter()).map(|_| connection)
                 });
             match asked {
@@ -140,12 +147,12 @@ impl Delivery {
     fn attempt(&self, task: &Task, connection: &mut Option<Connection>) -> Result<Tally, DeliveryError> {
         if is_flush(task) {
             // Rare, and of several servers: none of them needs a connection that stays.
-            self.ways.flushes.iter().try_for_each(|way| flush(&mut way.connect()?))?;
+            self.ways.flushes.iter().try_for_each(|server| flush(&mut connect(server)?))?;
             return Ok(Tally::default());
         }
         let connection = match connection {
             Some(connection) => connection,
-            None => connection.insert(self.ways.deletes.connect()?),
+            None => connection.insert(connect(&self.ways.deletes)?),
         };
         let tally = self.ask(connection, keys(task).filter(|key| self.how.takes(key)))?;
         // A target that takes every delete for wrong has not been told anything: nothing may be dropped.
@@ -262,7 +269,6 @@ mod tests {
     use crate::batch::Batch;
     use crate::deliver::lane::Limits;
     use crate::ledger::Ledger;
-    use guira_databases::Security;
     use guira_harness::deadline::Deadline;
     use guira_harness::port::{Port, nobody};
     use guira_sync::thread::JoinHandle;
@@ -289,12 +295,7 @@ mod tests {
         }
 
         fn start_how(address: &str, dialect: Dialect, again_after: Option<Duration>, how: How) -> Self {
-            let way = Way {
-                endpoint: address.parse().unwrap(),
-                timeout: PATIENCE,
-                security: Security::Plain,
-                login_file: None,
-            };
+            let server = Target::new(address.parse().unwrap(), PATIENCE);
             let ledger = Arc::new(Ledger::new(1));
             let counts = Arc::new(TargetCounts::new("east"));
             let stop = Stop::default();
@@ -308,7 +309,7 @@ mod tests {
             let lane = Arc::new(Lane::new(0, limits, None, ledger.clone(), counts.clone()));
             let delivery = Delivery {
                 lane: lane.clone(),
-                ways: Ways { deletes: way.clone(), flushes: vec![way] },
+                ways: Ways { deletes: server.clone(), flushes: vec![server] },
                 dialect,
                 how,
                 counts: counts.clone(),

@@ -1,7 +1,6 @@
 //! How a target is asked to delete keys, and what its answers mean.
 
 use guira_client::text::{Connection, TextError, is_refusal};
-use guira_databases::WayError;
 use guira_protocol::MetaVerb;
 use guira_protocol::client;
 use guira_protocol::word::reply;
@@ -53,8 +52,6 @@ pub(super) struct Tally {
 pub(super) enum DeliveryError {
     #[error(transparent)]
     Connection(#[from] TextError),
-    #[error(transparent)]
-    Way(#[from] WayError),
     #[error("unexpected reply '{0}'")]
     Answer(String),
     #[error("the target rejects every delete: check its login, or whether it supports hold-off")]
@@ -65,13 +62,12 @@ impl DeliveryError {
     /// Whether the target has not answered at all, so that nobody knows whether it is there.
     pub(super) fn is_silence(&self) -> bool {
         match self {
-            DeliveryError::Connection(error) | DeliveryError::Way(WayError::Connection(error)) => {
-                !matches!(error, TextError::Login(_) | TextError::TooLong | TextError::Malformed(_))
-            }
             // A login is not to be tried more often than it has to be.
-            DeliveryError::Way(WayError::Login(_))
-            | DeliveryError::Answer(_)
-            | DeliveryError::AllRejected => false,
+            DeliveryError::Connection(error) => !matches!(
+                error,
+                TextError::LoginFile(_) | TextError::Login(_) | TextError::TooLong | TextError::Malformed(_)
+            ),
+            DeliveryError::Answer(_) | DeliveryError::AllRejected => false,
         }
     }
 }

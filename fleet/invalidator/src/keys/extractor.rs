@@ -5,7 +5,7 @@ use super::{comments, flaw, words};
 use crate::batcher::Batcher;
 use crate::counters::{Count, Counts};
 use crate::source::{Changes, Image, Place, Row, Value};
-use guira_databases::Stopped;
+use guira_sync::stop::Stopped;
 use std::collections::HashSet;
 use std::fmt::Display;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Keys that are made of a row: `user:{id}`.
 
 use crate::source::{Image, Value};
-use guira_databases::{BracesError, Part, parts};
+use guira_sql::{BracesError, Part, parts};
 use serde::{Deserialize, Deserializer};
 use std::str::FromStr;
 

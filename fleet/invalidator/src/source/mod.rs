@@ -15,8 +15,8 @@ pub(crate) mod testing;
 pub(crate) use place::{Extent, Place};
 pub(crate) use tail::Tail;
 
-pub(crate) use guira_databases::SourceError;
-use guira_databases::{Stop, Stopped};
+pub(crate) use guira_sql::SourceError;
+use guira_sync::stop::{Stop, Stopped};
 use guira_sync::thread;
 use serde::Deserialize;
 use std::fmt::Display;

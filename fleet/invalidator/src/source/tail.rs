@@ -3,9 +3,9 @@
 use super::flushes::Flushes;
 use super::{Changes, Log, OnGap, SourceError};
 use crate::counters::{Count, Counts};
-use guira_databases::Stop;
 use guira_sync::clock::{Stopwatch, wall_clock};
 use guira_sync::simulated::{is_planted, sometimes};
+use guira_sync::stop::Stop;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -167,8 +167,8 @@ fn report_gap(gap: &str, left: Duration) {
 mod tests {
     use super::super::{Place, Row};
     use super::*;
-    use guira_databases::Stopped;
     use guira_harness::deadline::Deadline;
+    use guira_sync::stop::Stopped;
     use std::cell::RefCell;
     use std::fmt::Display;
     use std::io;

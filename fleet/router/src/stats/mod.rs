@@ -9,7 +9,7 @@ use crate::counters::Sums;
 use crate::shared::Shared;
 use crate::spool::LogCount;
 use guira_control::ControlCount;
-use guira_names::NameCount;
+use guira_discovery::NameCount;
 use guira_protocol::ReplyBuffer;
 use guira_routing::{Op, Outcome};
 use guira_sync::metrics::Kind;

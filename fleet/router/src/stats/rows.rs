@@ -6,7 +6,7 @@ use crate::counters::{Average, Event, Sums};
 use crate::pools::Pools;
 use crate::shared::{ConfigReport, Origin, Shared};
 use crate::upstream::{STATES, Server, ServerCount};
-use guira_names::NameGauge;
+use guira_discovery::NameGauge;
 use guira_routing::{Outcome, RouteCount, WarmUpCount};
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::wall_clock;

@@ -134,9 +134,9 @@ fn count(binary: &Path, args: &[String], engine: &str, case: &Case, requests: u6
     let out = scratch.file("callgrind");
     let mut command = Command::new("valgrind");
     command.arg("--tool=callgrind").arg(format!("--callgrind-out-file={}", out.display())).arg(binary);
-    command.args(ARGUMENTS).args(["--engine", engine]).args(args).stderr(Stdio::piped());
-    let mut process = ServerProcess::start(Spec::new(command)).map_err(|error| fail(error.to_string()))?;
-    let addr = process.wait_for_address("", WAIT_MAX).map_err(|error| fail(error.to_string()))?;
+    command.args(ARGUMENTS).args(["--engine", engine]).args(args);
+    let listening = ServerProcess::listening(Spec::of_service(command), "");
+    let (mut process, addr) = listening.map_err(|error| fail(error.to_string()))?;
     let model = Model {
         popularity: Popularity::Uniform { count: KEYS },
         keys: KeyShape::sixteen(),

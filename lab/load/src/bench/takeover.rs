@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
@@ -95,10 +95,9 @@ fn fail(problem: impl std::fmt::Display) -> LoadError {
 
 fn spawn(binary: &Path, args: &[String], listen: &str) -> Result<(ServerProcess, SocketAddr), LoadError> {
     let mut command = Command::new(binary);
-    command.args(["serve", "--workers", WORKERS, "--listen", listen]).args(args).stderr(Stdio::piped());
-    let mut server = ServerProcess::start(Spec::new(command)).map_err(fail)?;
+    command.args(["serve", "--workers", WORKERS, "--listen", listen]).args(args);
+    let (mut server, addr) = ServerProcess::listening(Spec::of_service(command), "").map_err(fail)?;
     server.wait_until_ready(WAIT_MAX).map_err(fail)?;
-    let addr = server.wait_for_address("", WAIT_MAX).map_err(fail)?;
     Ok((server, addr))
 }
 

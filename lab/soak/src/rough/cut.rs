@@ -5,8 +5,6 @@ use std::time::Duration;
 
 use guira_harness::socket::Socket;
 use guira_workload::Rng;
-use rustls::ClientConnection;
-use rustls::pki_types::ServerName;
 
 use super::any_request;
 use crate::client::Client;
@@ -133,15 +131,14 @@ impl Read for Dying {
 
 /// Handshakes and first requests over TLS, cut after some bytes.
 fn handshakes(field: &Field, random: &mut Rng, counters: &mut Counters<'_>) {
-    let Some((address, config)) = &field.addresses.tls else { return };
+    let Some((address, connector)) = &field.addresses.tls else { return };
+    let Ok(name) = address.ip().to_string().parse() else { return };
     for _ in 0..40 {
         if !field.goes_on() {
             return;
         }
         let Ok(plain) = field.addresses.raw(Carrier::Tls) else { continue };
-        let Ok(mut session) = ClientConnection::new(config.clone(), ServerName::from(address.ip())) else {
-            return;
-        };
+        let Ok(mut session) = connector.session(&name) else { return };
         // A hello has about 240 bytes, the answer to the server's about 80.
         let left = random.below(400) as usize;
         let _ = session.writer().write_all(&any_request(random, "rough"));

@@ -2,8 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::process::Command;
 
 use guira_harness::scratch::Scratch;
 use guira_harness::server::{ServerProcess, Spec};
@@ -12,9 +11,6 @@ use rustix::process::Signal;
 use super::told;
 use crate::plan::Plan;
 use crate::server;
-
-/// How long a start may take.
-const START_MAX: Duration = Duration::from_secs(30);
 
 pub(super) struct Node {
     process: ServerProcess,
@@ -83,10 +79,8 @@ impl Router {
         ]);
         command.args(["--server-timeout-ms", "50", "--probe-timeout-initial-ms", "10"]);
         command.args(["--probe-timeout-max-ms", "50", "--config-file"]).arg(file).args(options);
-        command.stdin(Stdio::null()).stderr(Stdio::piped());
-        let spec = Spec::new(command).alarmed_by(|line| line.contains("panicked"));
-        let mut process = ServerProcess::start(spec).map_err(told)?;
-        let address = process.wait_for_address("", START_MAX).map_err(told)?;
+        let spec = Spec::of_service(command).alarmed_by(|line| line.contains("panicked"));
+        let (process, address) = ServerProcess::listening(spec, "").map_err(told)?;
         Ok(Router { process, address, folder })
     }
 

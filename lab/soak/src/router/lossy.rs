@@ -1,10 +1,10 @@
 //! Servers on another host, of whose packets some are lost: a network namespace with a filter.
 
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
+use guira_harness::netns::Netns;
 use guira_harness::server::{ServerProcess, Spec};
-use guira_netns::Netns;
 use guira_sync::atomic::Ordering;
 use guira_workload::Rng;
 
@@ -39,8 +39,7 @@ fn start(plan: &Plan, netns: &Netns) -> Result<ServerProcess, String> {
     let [address, _] = netns.servers();
     let mut command: Command = netns.command(&plan.binary);
     command.args(["serve", "--workers", "1", "--memory", "64MiB", "--listen", &address.to_string()]);
-    command.stdin(Stdio::null()).stderr(Stdio::piped());
-    let mut process = ServerProcess::start(Spec::new(command)).map_err(told)?;
+    let mut process = ServerProcess::start(Spec::of_service(command)).map_err(told)?;
     process.wait_until_ready(WAIT_MAX).map_err(told)?;
     Ok(process)
 }

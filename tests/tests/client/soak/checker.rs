@@ -4,11 +4,10 @@ use super::world::{World, row_of};
 use guira_regions::Member;
 use guira_regions::judge::lock;
 use guira_tests::deadline::Deadline;
-use guira_tests::server::guira_binary;
+use guira_tests::server::guira;
 use serde_json::Value;
 use std::collections::HashSet;
 use std::path::Path;
-use std::process::Command;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -63,8 +62,8 @@ impl Checker {
         let file = folder.join("checker.toml");
         std::fs::write(&file, text).expect("a scratch folder can be written to");
         let process = Member::start(admin, move |_| {
-            let mut command = Command::new(guira_binary());
-            command.args(["check", "--config"]).arg(&file);
+            let mut command = guira(["check", "--config"]);
+            command.arg(&file);
             command
         });
         Checker { process, present: Mutex::default(), former: Mutex::default() }

@@ -49,7 +49,7 @@ fn nothing_is_lost_by_kills(fleet: &Fleet) {
             let first = all[all.len() - KEYS as usize + (round as usize * 17) % 300].clone();
             fleet.caches.wait_for_delete(&first);
             invalidator.process.signal(Signal::KILL);
-            invalidator.process.wait(PATIENCE).unwrap_or_else(|error| panic!("{error}"));
+            invalidator.process.wait(PATIENCE).unwrap();
         }
     }
     let mut invalidator = fleet.invalidator(Settings::default());

@@ -494,7 +494,7 @@ pub(crate) const ROWS: &[Row] = &[
         Whole,
         "how long a server is kept after it has left the SRV record of its pool",
     )
-    .default(guira_names::SRV_HOLD_DOWN_MS),
+    .default(guira_discovery::SRV_HOLD_DOWN_MS),
     Row::new(
         SERVERS,
         "enable-qos",

@@ -4,7 +4,7 @@ use super::flags::Flags;
 use super::params::path;
 use guira_cli::failure::Failure;
 use guira_router::ServerTls;
-use guira_transport::{NameCheck, Resumption, TlsClientOptions, TlsName, TlsOptions, VerifyMode};
+use guira_transport::{CipherList, NameCheck, Resumption, TlsClientOptions, TlsName, TlsOptions, VerifyMode};
 
 /// TLS of clients, if it is used. Its own options take precedence over those for servers, which earlier versions of
 /// mcrouter used for both.
@@ -55,6 +55,7 @@ pub(super) fn servers(flags: &Flags) -> Result<ServerTls, Failure> {
         authorities,
         names: if flags.has(enforce) { NameCheck::Required } else { NameCheck::Skipped },
         resumption: if flags.has("ssl-connection-cache") { Resumption::Tickets } else { Resumption::Off },
+        ciphers: CipherList::default(),
     };
     Ok(ServerTls { options, identity })
 }

@@ -5,8 +5,8 @@ use super::options::{Options, Product};
 use super::position::{Position, Start};
 use super::{mariadb, mysql};
 use crate::source::{Changes, Log, Place, SourceError, Until};
-use guira_databases::Wire;
-use guira_databases::mariadb::{Packets, connect_with, refusal};
+use guira_sql::Wire;
+use guira_sql::mariadb::{Packets, connect_with, refusal};
 use std::io;
 
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! What `log_bin_compress` = ON makes shorter: the text of statements, and the images of rows.
 
-use guira_databases::Bytes;
+use guira_sql::Bytes;
 use miniz_oxide::inflate::decompress_to_vec_zlib_with_limit;
 
 /// What is taken of one event at most, as of one that is not compressed.

@@ -12,7 +12,7 @@ use super::statement::{first_words, is_unseen};
 use super::table::{self, Table};
 use super::xa::{KeptEvents, Preparation, PreparedTransactions, named};
 use crate::source::{Changes, Place, Row, SourceError};
-use guira_databases::Bytes;
+use guira_sql::Bytes;
 use std::borrow::Cow;
 use std::collections::HashMap;
 

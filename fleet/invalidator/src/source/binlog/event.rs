@@ -1,7 +1,7 @@
 //! Heads of events, their kinds, and checksums.
 
 use crate::source::SourceError;
-use guira_databases::Bytes;
+use guira_sql::Bytes;
 use std::io;
 
 /// Kinds of events, by the numbers in their heads.
@@ -149,7 +149,7 @@ pub(super) fn query<'a>(event: &Event<'a>) -> Option<Query<'a>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use guira_databases::testing::unhex;
+    use guira_sql::testing::unhex;
 
     /// `CREATE DATABASE shop`, as MariaDB 10.11.19 has sent it.
     const CREATE: &str = "9ae6066b 02 01000000 57000000 09030000 0800

@@ -1,7 +1,7 @@
 //! Positions in MySQL's log: the set of all transactions that were read.
 
 use crate::source::position::{Kind, PositionSyntax, number, parse};
-use guira_databases::Bytes;
+use guira_sql::Bytes;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
@@ -246,7 +246,7 @@ fn uuid(text: &str) -> Option<[u8; UUID]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use guira_databases::testing::unhex;
+    use guira_sql::testing::unhex;
 
     const A: &str = "3e11fa47-71ca-11e1-9e33-c80aa9429562";
     const B: &str = "8b9875c4-e970-11f1-8f31-02fc00000001";

@@ -4,8 +4,8 @@ use super::gtid::Position;
 use super::options::Reads;
 use super::settings::{HEARTBEAT, NON_BLOCKING, Settings};
 use crate::source::SourceError;
-use guira_databases::Wire;
-use guira_databases::mariadb::{Packets, execute, row};
+use guira_sql::Wire;
+use guira_sql::mariadb::{Packets, execute, row};
 
 /// The command that asks for the log, and its flag that asks for statements of row events too.
 const COM_BINLOG_DUMP: u8 = 0x12;

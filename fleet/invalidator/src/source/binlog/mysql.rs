@@ -4,8 +4,8 @@ use super::gtid_set::GtidSet;
 use super::options::Reads;
 use super::settings::{HEARTBEAT, NON_BLOCKING, Settings};
 use crate::source::SourceError;
-use guira_databases::Wire;
-use guira_databases::mariadb::{Packets, execute, row};
+use guira_sql::Wire;
+use guira_sql::mariadb::{Packets, execute, row};
 
 /// The command that asks for the log of all transactions but those of a set.
 const COM_BINLOG_DUMP_GTID: u8 = 0x1e;
@@ -97,7 +97,7 @@ fn command(set: &GtidSet, server: Option<u32>) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use guira_databases::testing::unhex;
+    use guira_sql::testing::unhex;
 
     #[test]
     fn what_is_not_in_a_set_is_asked_for() {

@@ -1,8 +1,8 @@
 //! Which database is read, and how.
 
 use crate::source::Until;
-use guira_databases::Server;
-use guira_databases::mariadb::PasswordKey;
+use guira_sql::Server;
+use guira_sql::mariadb::PasswordKey;
 
 /// A kind of database that writes a binary log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! What `binlog_transaction_compression` = ON makes of a transaction: one event, in which the others are compressed with zstd.
 
-use guira_databases::Bytes;
+use guira_sql::Bytes;
 use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 use std::io::{self, Read};
 
@@ -126,7 +126,7 @@ fn window(frame: &[u8]) -> Option<u64> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use guira_databases::testing::unhex;
+    use guira_sql::testing::unhex;
 
     /// A transaction with two statements, which change each of two rows, as MySQL 9.7.4 has sent it.
     pub(in super::super) const PAYLOAD: &str = "0201000303fc33050103fcc1010028b52ffd603304bd0d0056975743206f9b0ec4206f28b4a0011a3808052852406841689801021163c3026c28d6e2ffaf9aa5eff10bdee169c54b450109

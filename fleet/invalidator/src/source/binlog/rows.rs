@@ -4,7 +4,7 @@ use super::compressed::{Flaw, inflate};
 use super::event::kind;
 use super::table::Table;
 use crate::source::Value;
-use guira_databases::{Bytes, bit};
+use guira_sql::{Bytes, bit};
 
 /// A number that stands for no table, unless one has it: such an event only says that a statement has ended.
 const NO_TABLE: u64 = 0xff_ffff;
@@ -145,7 +145,7 @@ pub(super) mod tests {
     use super::super::compressed::tests::deflated;
     use super::super::table::{head, tests::USERS};
     use super::*;
-    use guira_databases::testing::unhex;
+    use guira_sql::testing::unhex;
     use std::convert::Infallible;
 
     /// Row events of `shop.users` as MariaDB 10.11.19 has sent them: an INSERT of two rows, an UPDATE of `name`, and a DELETE.

@@ -2,7 +2,7 @@
 
 use super::value::Column;
 use crate::source::TableNames;
-use guira_databases::Bytes;
+use guira_sql::Bytes;
 
 /// Kinds of what `binlog_row_metadata` adds to the description of a table.
 const SIGNEDNESS: u8 = 1;
@@ -84,7 +84,7 @@ fn column_names(value: &[u8]) -> Option<Vec<Vec<u8>>> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use guira_databases::testing::unhex;
+    use guira_sql::testing::unhex;
 
     /// `shop.users` as MariaDB 10.11.19 has described it, with `binlog_row_metadata` = FULL: id INT UNSIGNED, y YEAR, b BIGINT, u BIGINT UNSIGNED, name VARCHAR(300), c CHAR(20),
     /// e ENUM, d DECIMAL(12,3), f DOUBLE, t DATETIME(3), ts TIMESTAMP(6), tt TIME, da DATE, bl BLOB, bi BIT(10), s SET, j JSON, ti TINYINT UNSIGNED, me MEDIUMINT.

@@ -3,9 +3,10 @@
 use super::options::{Options, Product, Reads};
 use crate::counters::{Count, Counts};
 use crate::source::{Changes, OnGap, Row, SourceError, Tail, Until};
-use guira_databases::mariadb::PasswordKey;
-use guira_databases::{Credentials, Security, Server, Stop, Stopped};
 use guira_harness::deadline::Deadline;
+use guira_sql::mariadb::PasswordKey;
+use guira_sql::{Credentials, Security, Server};
+use guira_sync::stop::{Stop, Stopped};
 use guira_transport::net::{TcpListener, TcpStream};
 use std::fmt::Display;
 use std::io::{self, Read, Write};

@@ -1,7 +1,7 @@
 //! Values of columns in row images. Those of all types are skipped rightly; integers, years and texts are also understood.
 
 use crate::source::Value;
-use guira_databases::Bytes;
+use guira_sql::Bytes;
 
 /// Types of columns, by their numbers in the log.
 mod kind {
@@ -172,7 +172,7 @@ fn decimal_length(digits: usize, behind: usize) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use guira_databases::testing::unhex;
+    use guira_sql::testing::unhex;
 
     fn column(kind: u8, details: &[u8]) -> Column {
         Column::read(kind, &mut Bytes(details)).unwrap()

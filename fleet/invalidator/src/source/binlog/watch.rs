@@ -5,8 +5,9 @@ use super::log_file;
 use super::options::Options;
 use crate::counters::Counts;
 use crate::source::{Extent, SourceError, WATCH_EVERY};
-use guira_databases::mariadb::{Packets, rows};
-use guira_databases::{Stop, Wire};
+use guira_sql::Wire;
+use guira_sql::mariadb::{Packets, rows};
+use guira_sync::stop::Stop;
 
 /// Looks again and again until it is told to stop.
 pub(super) fn watch(options: &Options, counts: &Counts, stop: &Stop) {

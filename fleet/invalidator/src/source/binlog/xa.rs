@@ -3,7 +3,7 @@
 use super::event::Event;
 use super::position::{Gtid, Position};
 use crate::source::SourceError;
-use guira_databases::Bytes;
+use guira_sql::Bytes;
 use std::fmt::Write;
 
 /// What the events of all that are prepared may take in memory, in bytes.

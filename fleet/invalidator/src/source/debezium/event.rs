@@ -2,8 +2,8 @@
 
 use super::json::{Json, Number};
 use crate::source::{Changes, Row, TableNames, Value};
-use guira_databases::Stopped;
 use guira_sync::clock::wall_clock;
+use guira_sync::stop::Stopped;
 use std::borrow::Cow;
 
 /// What stands in the place of a long value of PostgreSQL that has not changed.
@@ -158,7 +158,7 @@ fn values<'a>(names: &[&[u8]], image: &'a Columns<'_>) -> Vec<Value<'a>> {
 mod tests {
     use super::*;
     use crate::source::Image;
-    use guira_databases::Stopped;
+    use guira_sync::stop::Stopped;
     use std::fmt::Display;
 
     /// Takes note of what it is told of the table `users`.

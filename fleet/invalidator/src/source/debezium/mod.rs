@@ -21,8 +21,7 @@ mod tests;
 
 use super::{Changes, SourceError, Tail};
 pub(crate) use acknowledged::Acknowledged;
-use guira_client::text::Endpoint;
-use guira_databases::Listener;
+use guira_client::text::{Endpoint, Listener};
 use sender::{READ_WAIT, Sender};
 use serde::Deserialize;
 use std::time::Duration;
@@ -68,7 +67,7 @@ pub(crate) fn run<C: Changes>(options: &Options, tail: Tail<C>) -> Result<(), So
     })?;
     let (stop, counts, mut connection) = (tail.stop.clone(), tail.counts.clone(), 0);
     let open = |_: Option<&str>| {
-        let socket = listener.accept(&stop, READ_WAIT)?;
+        let socket = listener.accept(&stop, READ_WAIT)??;
         connection += 1;
         let acknowledged = options.acknowledged.clone();
         Ok(Sender::new(socket, connection, &listener, acknowledged, options.rules, counts.clone()))

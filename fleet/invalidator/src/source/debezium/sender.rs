@@ -6,7 +6,7 @@ use super::lines::{Line, Lines};
 use super::{OnBadLine, Rules};
 use crate::counters::{Count, Counts};
 use crate::source::{Changes, Log, Place, SourceError};
-use guira_databases::{Listener, Socket};
+use guira_client::text::{Listener, Socket};
 use guira_sync::clock::{Stopwatch, wall_clock};
 use std::io::{self, Write};
 use std::sync::Arc;

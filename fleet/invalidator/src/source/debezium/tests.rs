@@ -3,10 +3,10 @@
 use super::*;
 use crate::counters::{Count, Counts};
 use crate::source::{OnGap, Row};
-use guira_databases::{Stop, Stopped};
 use guira_harness::deadline::Deadline;
 use guira_harness::scratch::Scratch;
 use guira_sync::clock::Stopwatch;
+use guira_sync::stop::{Stop, Stopped};
 use guira_sync::thread::JoinHandle;
 use guira_transport::net::{Shutdown, UnixStream};
 use std::fmt::Display;

@@ -5,10 +5,9 @@ use super::slot;
 use super::status::{Confirmed, Status};
 use super::stream::Stream;
 use crate::source::{Changes, Log, Place, SourceError, Until};
-use guira_databases::postgres::{
-    Messages, Purpose, Row, connect, identifier, literal, query, refusal, start_copy,
-};
-use guira_databases::{Server, Stop};
+use guira_sql::Server;
+use guira_sql::postgres::{Messages, Purpose, Row, connect, identifier, literal, query, refusal, start_copy};
+use guira_sync::stop::Stop;
 use std::io;
 use std::time::Duration;
 

@@ -2,7 +2,7 @@
 
 use super::position::Lsn;
 use crate::source::{TableNames, Value};
-use guira_databases::Bytes;
+use guira_sql::Bytes;
 
 /// Seconds from 1970 to 2000, where times in the log begin.
 const EPOCH: i64 = 946_684_800;
@@ -185,7 +185,7 @@ impl<'a> Tuple<'a> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use guira_databases::testing::unhex;
+    use guira_sql::testing::unhex;
 
     /// `shop.users (id bigint primary key, name text)`, as PostgreSQL 15 writes it.
     pub(in super::super) fn users(id: u32) -> Vec<u8> {

@@ -3,7 +3,7 @@
 use super::client::SlotCreation;
 use super::position::{Lsn, Position};
 use crate::source::SourceError;
-use guira_databases::postgres::{Messages, Row, identifier, literal, query};
+use guira_sql::postgres::{Messages, Row, identifier, literal, query};
 use std::io;
 use std::time::Duration;
 

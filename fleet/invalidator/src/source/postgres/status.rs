@@ -1,10 +1,11 @@
 //! Telling the database how far all targets are, also while the reader waits for them.
 
 use super::position::{Lsn, Position};
-use guira_databases::postgres::framed;
-use guira_databases::{Stop, Writer};
+use guira_sql::Writer;
+use guira_sql::postgres::framed;
 use guira_sync::atomic::{AtomicU64, Ordering};
 use guira_sync::lock::Mutex;
+use guira_sync::stop::Stop;
 use guira_sync::thread::{Builder, JoinHandle};
 use std::io;
 use std::sync::Arc;
@@ -96,7 +97,7 @@ fn update(lsn: u64) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use guira_databases::testing::{says, told};
+    use guira_sql::testing::{says, told};
 
     const OF: Position = Position { system: 7, timeline: 1, lsn: Lsn(0x100) };
 

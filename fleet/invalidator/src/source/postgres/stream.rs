@@ -3,8 +3,8 @@
 use super::pgoutput::{self, Change, Old, Relation, RowChange, Tuple, seconds};
 use super::position::{Lsn, Position};
 use crate::source::{Changes, Row, SourceError, Value};
-use guira_databases::Bytes;
-use guira_databases::postgres::Message;
+use guira_sql::Bytes;
+use guira_sql::postgres::Message;
 use std::collections::HashMap;
 
 /// The prefix of messages with keys.
@@ -177,7 +177,7 @@ mod tests {
     use super::super::pgoutput::tests::{row_of, tuple_of, users};
     use super::*;
     use crate::source::Image;
-    use guira_databases::Stopped;
+    use guira_sync::stop::Stopped;
     use std::fmt::Display;
 
     /// Takes note of what it is told.

@@ -4,8 +4,8 @@ use super::client::Options;
 use super::position::Lsn;
 use crate::counters::Counts;
 use crate::source::{Extent, SourceError, WATCH_EVERY};
-use guira_databases::Stop;
-use guira_databases::postgres::{Messages, Purpose, connect, literal, query};
+use guira_sql::postgres::{Messages, Purpose, connect, literal, query};
+use guira_sync::stop::Stop;
 /// What the database says while it keeps no more of its log than it would anyway.
 const RESERVED: &str = "reserved";
 

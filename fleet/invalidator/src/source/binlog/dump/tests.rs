@@ -5,8 +5,8 @@ use super::super::rows::tests::{DELETE, INSERT, UPDATE};
 use super::super::table::tests::USERS;
 use super::*;
 use crate::source::{Image, Value};
-use guira_databases::Stopped;
-use guira_databases::testing::unhex;
+use guira_sql::testing::unhex;
+use guira_sync::stop::Stopped;
 use std::fmt::Display;
 
 /// Writes down what it is told.
