@@ -113,7 +113,8 @@ fn random_items_are_read_as_they_were_stored() {
         let key = numbers.bytes(key_length, b"VALUE0:x/+=ENDk");
         let value_length = if numbers.below(10) == 0 { LONG } else { numbers.below(300) };
         let value = numbers.bytes(value_length, b"\r\nEND VALUE0\x81\0");
-        let item = Item { flags: numbers.below(1 << 31) as u32 * 2 + 1, exptime: 0, value: &value };
+        let flags = numbers.below(1 << 31) as u32 * 2 + 1;
+        let item = Item { flags: flags.into(), exptime: 0, value: &value };
         let mut request = Vec::new();
         client::store(Verb::Set, &key, item, &mut request);
         let mut stream = client.ask(&request, Delivery::Whole);
@@ -133,31 +134,31 @@ fn random_items_are_read_as_they_were_stored() {
             panic!("{}", hit.escape_ascii());
         };
         let meta = MetaReply::of(line);
-        assert_eq!((meta.number(b'f'), meta.number(b'c')), (Some(item.flags.into()), read.number));
+        assert_eq!((meta.number(b'f'), meta.number(b'c')), (Some(item.flags), read.number));
         assert_eq!((meta.flag(b'k'), found), (Some(&key[..]), &value[..]));
         assert!(client::belongs(request.trim_ascii_end(), line, true));
         stream.extend_from_slice(&hit);
 
         request.clear();
-        client::meta(MetaVerb::Get, &key, &mut request).flags(b"v f c").number(b'O', item.flags).end();
+        client::meta(MetaVerb::Get, &key, &mut request).flags(b"v f c").number(b'O', flags).end();
         let reply = client.ask(&request, Delivery::Whole);
         let (hit, length) = client::meta_hit(&reply).expect("it is a hit");
-        assert_eq!((hit.flags, hit.unique, hit.opaque), (item.flags, read.number, item.flags));
+        assert_eq!((hit.flags, hit.unique, hit.opaque), (item.flags, read.number, flags));
         assert_eq!((hit.value, length), (&value[..], reply.len()));
         stream.extend_from_slice(&reply);
 
         request.clear();
-        let header = RequestHeader { opcode: opcode::GETK, opaque: item.flags, ..RequestHeader::default() };
+        let header = RequestHeader { opcode: opcode::GETK, opaque: flags, ..RequestHeader::default() };
         client::packet(header, [b"", &key, b""], &mut request);
         let reply = client.ask(&request, Delivery::Whole);
         let ReadPacket::Reply(hit, length) = client::read_packet(&reply, VALUE_MAX) else { panic!() };
         assert_eq!(
             (hit.status(), hit.flags(), length),
-            (Some(Status::Success), Some(item.flags), reply.len())
+            (Some(Status::Success), Some(flags), reply.len())
         );
         assert_eq!(
             (hit.opaque, Some(hit.cas), hit.key, hit.value),
-            (item.flags, read.number, &key[..], &value[..])
+            (flags, read.number, &key[..], &value[..])
         );
         check(&reply, packet);
 
