@@ -152,10 +152,7 @@ fn random_items_are_read_as_they_were_stored() {
         client::packet(header, [b"", &key, b""], &mut request);
         let reply = client.ask(&request, Delivery::Whole);
         let ReadPacket::Reply(hit, length) = client::read_packet(&reply, VALUE_MAX) else { panic!() };
-        assert_eq!(
-            (hit.status(), hit.flags(), length),
-            (Some(Status::Success), Some(flags), reply.len())
-        );
+        assert_eq!((hit.status(), hit.flags(), length), (Some(Status::Success), Some(flags), reply.len()));
         assert_eq!(
             (hit.opaque, Some(hit.cas), hit.key, hit.value),
             (flags, read.number, &key[..], &value[..])
