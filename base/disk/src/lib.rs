@@ -58,6 +58,21 @@ pub fn check_writable(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Whether there is a folder with this path.
+pub fn is_folder(path: &Path) -> bool {
+    metadata(path).is_ok_and(|found| found.is_dir())
+}
+
+/// Whether there is a file, not a folder, with this path.
+pub fn is_file(path: &Path) -> bool {
+    metadata(path).is_ok_and(|found| found.is_file())
+}
+
+/// Whether there is a file or folder with this path.
+pub fn exists(path: &Path) -> bool {
+    metadata(path).is_ok()
+}
+
 /// The folder that a path is in: `.` for a name alone.
 pub fn folder_of(path: &Path) -> &Path {
     match path.parent() {

@@ -1,5 +1,5 @@
-//! Files and folders under the names that std has. Each host has a disk, which keeps what was synced when the host
-//! loses power ([`lose_power`]); a killed process loses nothing that was written.
+//! Files and folders under the names that std has. Each host has a disk, which loses unsynced changes when the host
+//! loses power ([`lose_power`]). A killed process loses no write.
 //!
 //! Paths begin at the root of the host's disk. Facts about the machine (`/proc`, `/sys`, `/etc`) are the system's, and
 //! read-only.

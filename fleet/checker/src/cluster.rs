@@ -174,11 +174,7 @@ fn meta(connection: &mut Connection, won: impl FnOnce()) -> Result<Option<Cached
     }
     // Without a value it is an item that somebody is to fill.
     let is_empty = value.is_empty() && (is_won || line.has(b'Z'));
-    Ok(Some(if line.has(b'X') || is_empty {
-        Cached::Miss
-    } else {
-        Cached::Item(Content::of_item(flags as u32, value.to_vec()))
-    }))
+    Ok(Some(if line.has(b'X') || is_empty { Cached::Miss } else { item(flags, value) }))
 }
 
 /// Reads a reply to `get`; `None` if it is malformed.
@@ -188,9 +184,13 @@ fn classic(connection: &mut Connection) -> Result<Option<Cached>, TextError> {
         client::Reply::Line(reply::META_MISS) => return Ok(None),
         other => return Ok(without_value(&other)),
     };
-    let Ok(flags) = u32::try_from(value.flags) else { return Ok(None) };
-    let item = Content::of_item(flags, value.value.to_vec());
-    Ok((connection.reply()? == client::Reply::End).then_some(Cached::Item(item)))
+    let item = item(value.flags, value.value);
+    Ok((connection.reply()? == client::Reply::End).then_some(item))
+}
+
+/// An item of the look-aside client has flags of 32 bits.
+fn item(flags: u64, value: &[u8]) -> Cached {
+    u32::try_from(flags).map_or(Cached::Failed, |flags| Cached::Item(Content::of_item(flags, value.to_vec())))
 }
 
 #[cfg(test)]

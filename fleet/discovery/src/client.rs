@@ -131,7 +131,7 @@ fn first<C>(
     path: Option<&Path>,
     make: impl Fn(Texts) -> Result<C, SetupError>,
 ) -> Result<(C, Texts), FollowError> {
-    let kept = path.filter(|path| path.exists()).and_then(|path| {
+    let kept = path.filter(|path| guira_disk::exists(path)).and_then(|path| {
         let texts = kept::read(path);
         texts
             .inspect_err(

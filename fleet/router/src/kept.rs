@@ -46,11 +46,11 @@ impl Kept {
         if self.age_max == Some(Duration::ZERO) {
             return None;
         }
-        if self.path.exists() {
+        if disk::exists(&self.path) {
             return Some(self.read_with(&self.path, kept::read));
         }
         match source {
-            Source::File(main) if self.copy_of(main).exists() => Some(self.read_copies(main)),
+            Source::File(main) if disk::exists(&self.copy_of(main)) => Some(self.read_copies(main)),
             _ => None,
         }
     }

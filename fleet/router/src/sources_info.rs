@@ -19,7 +19,7 @@ pub(crate) fn file_of(main: &Path, name: &str) -> Option<PathBuf> {
         Some(path) => PathBuf::from(path),
         None => main.parent().unwrap_or(Path::new("")).join(name),
     };
-    path.is_file().then_some(path)
+    guira_disk::is_file(&path).then_some(path)
 }
 
 /// JSON with an indent: the configuration's file and MD5, and those of what it imports.

@@ -65,7 +65,7 @@ impl StatsFiles {
     fn write(&mut self, shared: &Shared) -> io::Result<()> {
         disk::create_dir_all(&self.root)?;
         let options = self.path("startup_options");
-        if self.wrote_options && options.exists() {
+        if self.wrote_options && disk::exists(&options) {
             // A reader of the folder takes a file that is not touched for that of a dead router.
             disk::File::options()
                 .write(true)

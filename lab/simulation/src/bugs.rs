@@ -36,6 +36,16 @@ pub(crate) const BUGS: [Bug; 17] = [
     of_region("late-connection-kept"),
 ];
 
+/// Checks the name of a mistake.
+///
+/// # Errors
+/// If there is none of this name.
+pub(crate) fn check(name: &str) -> Result<(), String> {
+    let names: Vec<&str> = BUGS.iter().map(|bug| bug.name).collect();
+    let known = names.join(", ");
+    if names.contains(&name) { Ok(()) } else { Err(format!("unknown mistake {name}: known are {known}")) }
+}
+
 /// Runs seeds with each mistake until one finds it, and prints how many that took.
 #[expect(clippy::disallowed_methods, reason = "the time is measured outside of the world")]
 pub(crate) fn find_all(options: &Options) -> ExitCode {
@@ -47,7 +57,9 @@ pub(crate) fn find_all(options: &Options) -> ExitCode {
         let seeds = options.seed..options.seed.saturating_add(options.seeds);
         let found = seeds.clone().find_map(|seed| {
             let wrong = runner::run_in_a_process(*scenario, seed, &with_it).err()?;
-            Some((seed - options.seed + 1, wrong))
+            // Without the mistake the seed must find nothing.
+            let without = runner::run_in_a_process(*scenario, seed, options);
+            without.is_ok().then_some((seed - options.seed + 1, wrong))
         });
         let took = begin.elapsed().as_secs_f64();
         match found {

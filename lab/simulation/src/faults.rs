@@ -2,7 +2,7 @@
 
 use crate::database::Database;
 use crate::found::{Fault, Found};
-use crate::programs::{Program, host};
+use crate::programs::{Program, host, reconfigure};
 use guira_world::disk;
 use guira_world::net::{self, cut, heal, host_of};
 use guira_world::scheduler::{Process, current_process, draw, freeze, kill};
@@ -108,6 +108,10 @@ impl Swarm {
                     disk::set_faults(place, good);
                     tracing::info!("the disk of {place} is good again");
                 });
+            }
+            Fault::Reload => {
+                let routers = running.iter().filter_map(|it| Some((it.host, it.program.router_plan()?)));
+                routers.for_each(|(host, plan)| reconfigure(host, plan));
             }
             Fault::Purge => {
                 let database =

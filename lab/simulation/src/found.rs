@@ -15,13 +15,23 @@ pub(crate) enum Fault {
     Full,
     /// Writes and syncs of a disk fail now and then.
     DiskErrors,
+    /// The router gets another configuration, good or bad.
+    Reload,
     /// The database removes the older part of its log.
     Purge,
 }
 
 /// What can happen to a region.
-pub(crate) const ALL: &[Fault] =
-    &[Fault::Kill, Fault::Power, Fault::Freeze, Fault::Cut, Fault::Full, Fault::DiskErrors, Fault::Purge];
+pub(crate) const ALL: &[Fault] = &[
+    Fault::Kill,
+    Fault::Power,
+    Fault::Freeze,
+    Fault::Cut,
+    Fault::Full,
+    Fault::DiskErrors,
+    Fault::Reload,
+    Fault::Purge,
+];
 /// What can happen to programs without disks and databases.
 pub(crate) const OF_CACHES: &[Fault] = &[Fault::Kill, Fault::Freeze, Fault::Cut];
 

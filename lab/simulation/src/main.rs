@@ -43,7 +43,9 @@ mod trace;
 
 #[cfg(guira_simulated)]
 fn main() -> std::process::ExitCode {
-    options::Options::parse(std::env::args().skip(1)).map_or_else(
+    let options = options::Options::parse(std::env::args().skip(1));
+    let is_known = |options: &options::Options| options.planted.iter().try_for_each(|name| bugs::check(name));
+    options.and_then(|options| is_known(&options).map(|()| options)).map_or_else(
         |error| {
             eprintln!("{error}");
             std::process::ExitCode::FAILURE

@@ -1,9 +1,10 @@
 //! The programs of a region as processes of the machine.
 
 use crate::database::{self, Database};
+use guira_disk::{Durability, Mode};
 use guira_invalidator::{Command, Config};
 use guira_router::plain_options::plain_options;
-use guira_router::{LogOptions, LogSync, LogVersion, RouterOptions};
+use guira_router::{LogOptions, LogSync, LogVersion, Reloading, RouterOptions, Source, Watches};
 use guira_server::{GivenOptions, Options as NodeOptions, Secrets};
 use guira_world::disk;
 use guira_world::net::set_host;
@@ -80,6 +81,10 @@ impl Program {
         process
     }
 
+    pub(crate) fn router_plan(&self) -> Option<&RouterPlan> {
+        if let Program::Router(plan) = self { Some(plan) } else { None }
+    }
+
     fn run(&self, number: u8) {
         match self {
             Program::Node(engine) => {
@@ -90,8 +95,18 @@ impl Program {
                 wait();
             }
             Program::Router(plan) => {
+                if disk::metadata(CONFIG).is_err() {
+                    install(CONFIG, &plan.config());
+                }
                 let options = router_options(plan, server(number));
-                let _running = guira_router::start(&options, Vec::new()).expect("a router starts");
+                // A supervisor starts a router again that a bad disk keeps from starting.
+                let _running = loop {
+                    match guira_router::start(&options, Vec::new()) {
+                        Ok(running) => break running,
+                        Err(error) => tracing::info!("the router does not start: {error}"),
+                    }
+                    sleep(Duration::from_millis(500));
+                };
                 wait();
             }
             Program::Database(database) => database::serve(database, server(number)),
@@ -107,13 +122,38 @@ impl Program {
     }
 }
 
+const CONFIG: &str = "/guira/router.json";
+
+/// Puts a file in place, as an administrator does, whatever the disk does meanwhile.
+fn install(path: &str, text: &str) {
+    let attempt = || {
+        disk::create_dir_all("/guira")?;
+        disk::File::open("/")?.sync_all()?;
+        guira_disk::replace(Path::new(path), text.as_bytes(), Mode::Exact(0o644), Durability::Synced)
+    };
+    while attempt().is_err() {
+        sleep(Duration::from_millis(100));
+    }
+}
+
+/// Gives a router that runs another configuration, perhaps after one that it must refuse.
+pub(crate) fn reconfigure(number: u8, plan: &RouterPlan) {
+    let text = plan.config();
+    let operator = start("operator", move || {
+        if draw(4) == 0 {
+            install(CONFIG, "{\"pools\": {");
+            sleep(Duration::from_millis(draw(2_000)));
+        }
+        install(CONFIG, &text);
+        tracing::info!("the router's configuration is now {text}");
+    });
+    set_host(operator, host(number));
+}
+
 /// Runs an invalidator until it ends.
 fn invalidate(options: &str) -> Result<(), String> {
     let failed = |error: &dyn std::error::Error| error.to_string();
-    // A folder that an administrator has made.
-    disk::create_dir_all("/guira").map_err(|error| failed(&error))?;
-    disk::File::open("/").and_then(|root| root.sync_all()).map_err(|error| failed(&error))?;
-    disk::write("/guira/invalidator.toml", options).map_err(|error| failed(&error))?;
+    install("/guira/invalidator.toml", options);
     let config = Config::load(Path::new("/guira/invalidator.toml")).map_err(|error| failed(&error))?;
     let running = guira_invalidator::start(config).map_err(|error| failed(&error))?;
     running.run(|| Command::Continue).map_err(|error| failed(&error))
@@ -137,22 +177,43 @@ fn node_options(engine: &str, listen: SocketAddr) -> NodeOptions {
     NodeOptions::read(&given).expect("a node can have these options")
 }
 
+impl RouterPlan {
+    /// One of the configurations with these servers. All of them have each key in the same node.
+    fn config(&self) -> String {
+        let list = |hosts: &[u8]| {
+            let servers: Vec<String> =
+                hosts.iter().map(|number| format!("\"{}\"", server(*number))).collect();
+            format!("{{\"servers\": [{}]}}", servers.join(", "))
+        };
+        let mut pools = format!("\"nodes\": {}", list(&self.nodes));
+        let mut route = "\"PoolRoute|nodes\"".to_owned();
+        if draw(3) == 0 {
+            route = r#"{"type": "OperationSelectorRoute", "default_policy": "PoolRoute|nodes"}"#.to_owned();
+        }
+        if let Some(gutter) = self.gutter {
+            pools += &format!(", \"gutter\": {}", list(&[gutter]));
+            let kind = if draw(4) == 0 {
+                ""
+            } else {
+                "\"failover_errors\": [\"tko\", \"connect_error\", \"timeout\"], "
+            };
+            route = format!(
+                r#"{{"type": "FailoverWithExptimeRoute", "normal": {route}, {kind}
+                    "failover": "PoolRoute|gutter", "failover_exptime": 2}}"#
+            );
+        }
+        format!("{{\"pools\": {{{pools}}}, \"route\": {route}}}")
+    }
+}
+
 fn router_options(plan: &RouterPlan, listen: SocketAddr) -> RouterOptions {
-    let list = |hosts: &[u8]| {
-        let servers: Vec<String> = hosts.iter().map(|number| format!("\"{}\"", server(*number))).collect();
-        format!("{{\"servers\": [{}]}}", servers.join(", "))
+    let mut options = plain_options(String::new(), Duration::from_secs(1));
+    options.source = Source::File(PathBuf::from(CONFIG));
+    options.reloading = Reloading {
+        poll: Duration::from_millis(500),
+        delay: Duration::from_millis(100),
+        watches: Watches::Files,
     };
-    let nodes = list(&plan.nodes);
-    let config = match plan.gutter {
-        None => format!(r#"{{"pools": {{"nodes": {nodes}}}, "route": "PoolRoute|nodes"}}"#),
-        Some(gutter) => format!(
-            r#"{{"pools": {{"nodes": {nodes}, "gutter": {}}},
-                "route": {{"type": "FailoverWithExptimeRoute", "normal": "PoolRoute|nodes",
-                           "failover": "PoolRoute|gutter", "failover_exptime": 2}}}}"#,
-            list(&[gutter])
-        ),
-    };
-    let mut options = plain_options(config, Duration::from_secs(1));
     options.listen = vec![listen.to_string().parse().expect("an address")];
     options.workers = 2;
     // A node that is up again is in use again within the run.

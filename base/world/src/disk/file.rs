@@ -14,14 +14,14 @@ use std::time::{Duration, SystemTime};
 
 #[derive(Debug)]
 pub struct File {
-    what: What,
+    source: Source,
     access: Access,
     /// Relaxed: the world has one thread.
     position: AtomicU64,
 }
 
 #[derive(Debug)]
-enum What {
+enum Source {
     /// An open file or folder of the host's disk.
     Disk(u64),
     /// A file of the system, as it was when it was opened.
@@ -108,7 +108,7 @@ impl OpenOptions {
         let position = AtomicU64::new(0);
         if is_of_system(path) {
             let bytes = std::fs::read(path)?;
-            return Ok(File { what: What::System(path.to_owned(), bytes), access, position });
+            return Ok(File { source: Source::System(path.to_owned(), bytes), access, position });
         }
         let node = state::with(|disk| match disk.find(path) {
             Ok(_) if self.create_new => Err(error(io::ErrorKind::AlreadyExists)),
@@ -121,7 +121,7 @@ impl OpenOptions {
             }
             Err(error) => Err(error),
         })?;
-        let file = File { what: What::Disk(state::open(node)), access, position };
+        let file = File { source: Source::Disk(state::open(node)), access, position };
         if self.truncate && access.write {
             file.set_len(0)?;
         }
@@ -171,9 +171,9 @@ impl File {
     }
 
     fn handle(&self) -> io::Result<u64> {
-        match &self.what {
-            What::Disk(handle) => Ok(*handle),
-            What::System(..) => Err(bad_descriptor()),
+        match &self.source {
+            Source::Disk(handle) => Ok(*handle),
+            Source::System(..) => Err(bad_descriptor()),
         }
     }
 
@@ -182,11 +182,11 @@ impl File {
     /// # Errors
     /// As std's.
     pub fn metadata(&self) -> io::Result<Metadata> {
-        match &self.what {
-            What::Disk(handle) => {
+        match &self.source {
+            Source::Disk(handle) => {
                 state::with_open(*handle, |disk, node| Ok(Metadata::of(node, disk.node(node))))
             }
-            What::System(path, _) => super::metadata(path),
+            Source::System(path, _) => super::metadata(path),
         }
     }
 
@@ -222,10 +222,10 @@ impl File {
         let (least, more) = state::with_open(handle, |disk, _| Ok(disk.faults.sync))?;
         scheduler::wait(Some(least + Duration::from_nanos(scheduler::draw(more.as_nanos() as u64 + 1))));
         state::with_open(handle, |disk, node| {
-            if fails(disk.faults.errors)
-                && let Content::File(file) = &mut disk.node(node).content
-            {
-                file.fail_sync();
+            if fails(disk.faults.errors) {
+                if let Content::File(file) = &mut disk.node(node).content {
+                    file.fail_sync();
+                }
                 return Err(disk_error());
             }
             disk.sync(node);
@@ -297,7 +297,7 @@ impl File {
             if fails(disk.faults.errors) {
                 return Err(disk_error());
             }
-            Ok(bytes.len() - (grows - disk.room(grows)) as usize)
+            Ok(bytes.len().saturating_sub((grows - disk.room(grows)) as usize))
         })?;
         if room == 0 && !bytes.is_empty() {
             return Err(error(io::ErrorKind::StorageFull));
@@ -322,9 +322,9 @@ impl File {
             buffer[..count].copy_from_slice(&rest[..count]);
             count
         };
-        match &self.what {
-            What::Disk(handle) => state::with_open(*handle, |disk, node| Ok(copy(&disk.file(node)?.bytes))),
-            What::System(_, bytes) => Ok(copy(bytes)),
+        match &self.source {
+            Source::Disk(handle) => state::with_open(*handle, |disk, node| Ok(copy(&disk.file(node)?.bytes))),
+            Source::System(_, bytes) => Ok(copy(bytes)),
         }
     }
 }
@@ -336,7 +336,7 @@ fn fails(one_in: u64) -> bool {
 
 impl Drop for File {
     fn drop(&mut self) {
-        if let What::Disk(handle) = &self.what {
+        if let Source::Disk(handle) = &self.source {
             state::close(*handle);
         }
     }

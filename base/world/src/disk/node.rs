@@ -43,8 +43,7 @@ impl FileContent {
     }
 
     pub(super) fn sync(&mut self) {
-        self.stable.clone_from(&self.bytes);
-        self.unsynced.clear();
+        self.unsynced.drain(..).for_each(|change| change.apply(&mut self.stable));
     }
 
     /// A sync that fails: the disk has some of the changes, and the system forgets that it had to write the others.

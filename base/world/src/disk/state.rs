@@ -12,7 +12,7 @@ use std::net::IpAddr;
 use std::path::{Component, Path};
 use std::time::Duration;
 
-/// What a disk does to those that use it.
+/// Delays and failures of a disk.
 #[derive(Clone, Copy, Debug)]
 pub struct Faults {
     /// The least time of a sync, and what may be added.
@@ -116,7 +116,7 @@ pub fn set_faults(host: IpAddr, faults: Faults) {
     with_all(|disks| disks.hosts.entry(host).or_default().faults = faults);
 }
 
-/// The disk of a host loses what was not synced. Kill the host's processes first.
+/// The disk of a host loses changes that were not synced. Kill the host's processes first.
 pub fn lose_power(host: IpAddr) {
     with_all(|disks| {
         disks.handles.retain(|_, handle| handle.host != host);
@@ -219,6 +219,17 @@ impl Disk {
         let replaced = self.folder(target)?.entries.get(&new).copied();
         if replaced == Some(node) {
             return Ok(());
+        }
+        if let Some(replaced) = replaced {
+            let is_folder = self.node(node).is_folder();
+            match (is_folder, &self.node(replaced).content) {
+                (false, Content::Folder(_)) => return Err(error(io::ErrorKind::IsADirectory)),
+                (true, Content::File(_)) => return Err(error(io::ErrorKind::NotADirectory)),
+                (true, Content::Folder(folder)) if !folder.entries.is_empty() => {
+                    return Err(error(io::ErrorKind::DirectoryNotEmpty));
+                }
+                _ => {}
+            }
         }
         if folder == target {
             self.folder(folder)?.change(Entry::Rename(name, new));

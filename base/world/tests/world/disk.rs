@@ -1,4 +1,4 @@
-//! Disks of the world: what is there after a kill, after a loss of power, and when there is no room.
+//! Disks of the world: files after a kill, after a loss of power, and without room.
 
 use crate::good;
 use guira_world::disk::{self, Faults, File, FileExt, OpenOptionsExt, TryLockError, lose_power, set_faults};
@@ -146,6 +146,29 @@ fn a_renamed_file_is_the_new_one_after_a_sync_of_its_folder_and_the_new_or_the_o
     let known =
         [(false, "new"), (false, "old"), (true, "new")].map(|(synced, text)| (synced, text.to_owned()));
     assert_eq!(seen.into_iter().collect::<Vec<_>>(), known);
+}
+
+#[test]
+fn a_later_sync_does_not_store_the_changes_of_a_sync_that_failed() {
+    let mut seen = BTreeSet::new();
+    for seed in 0..SEEDS {
+        let found = good(seed, || {
+            on(1);
+            let file = File::create("/file").unwrap();
+            File::open("/").unwrap().sync_all().unwrap();
+            file.write_all_at(b"first", 0).unwrap();
+            set_faults(host(1), Faults { errors: 1, ..Faults::default() });
+            assert!(file.sync_all().is_err());
+            set_faults(host(1), Faults::default());
+            file.write_all_at(b"second", 5).unwrap();
+            file.sync_all().unwrap();
+            lose_power(host(1));
+            disk::read_to_string("/file").unwrap()
+        });
+        assert!(found.ends_with("second"), "{found:?}");
+        seen.insert(found);
+    }
+    assert!(seen.contains("firstsecond") && seen.contains("\0\0\0\0\0second"), "{seen:?}");
 }
 
 #[test]

@@ -227,7 +227,7 @@ impl Connection {
     /// # Errors
     /// When one of the three fails.
     pub fn open(target: &Target) -> Result<Self, TextError> {
-        // Before the server is bothered.
+        // A wrong file is reported before a connection is made.
         let login = match &target.login {
             Some(Access::Login(login)) => Some(login.clone()),
             Some(Access::File(path)) => Some(Login::of_file(path)?),

@@ -46,7 +46,7 @@ impl OpenLog {
             match Self::try_create(place, &hour, now) {
                 Ok(log) => return Ok(log),
                 // Somebody was faster, or has removed the empty folder or the empty file.
-                Err(error) if is_of_others(&error) && place.folder.is_dir() => refused = error,
+                Err(error) if is_of_others(&error) && guira_disk::is_folder(&place.folder) => refused = error,
                 Err(error) => return Err(error),
             }
         }

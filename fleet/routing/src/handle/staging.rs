@@ -83,7 +83,9 @@ impl Handle for Staging {
 
 /// The flags of a meta store without the cas unique that it compares.
 fn without_unique(cx: &mut Cx<'_>, request: &Request<'_>) -> Option<Text> {
+    if request.dialect != Dialect::Meta {
+        return None;
+    }
     let flags = request.meta.split(|byte| *byte == b' ').filter(|flag| flag.first() != Some(&b'C'));
-    let flags = flags.collect::<Vec<_>>().join(&b' ');
-    (request.dialect == Dialect::Meta).then(|| cx.text(&[&flags]))
+    Some(cx.text(&[&flags.collect::<Vec<_>>().join(&b' ')]))
 }

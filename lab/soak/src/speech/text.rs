@@ -89,7 +89,9 @@ pub(crate) fn read_many(names: &[Vec<u8>], wire: &mut Wire) -> io::Result<SeenAl
         let (Some(at), Some(cas)) = (place, value.number) else {
             return Ok(Err(format!("{}: not asked for here", Reply::Value(value).line().escape_ascii())));
         };
-        let flags = u32::try_from(value.flags).unwrap_or(0);
+        let Ok(flags) = u32::try_from(value.flags) else {
+            return Ok(Err(format!("{}: no item has such flags", Reply::Value(value).line().escape_ascii())));
+        };
         seen[next + at] = Seen::Hit(Hit { value: value.value.to_vec(), flags, cas });
         next += at + 1;
     }

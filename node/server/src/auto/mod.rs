@@ -28,6 +28,9 @@ use operator::Operator;
 use rhythm::{Due, LOOK_EVERY, PART, Rhythm};
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
+
+const SECOND: Duration = Duration::from_secs(1);
 
 /// Commands that needed an item and found it, as far as they are counted by class and the advisor sees them.
 const NEEDED: [CommandCount; 4] =
@@ -134,7 +137,9 @@ impl PolicyController {
             if due != Due::Nothing {
                 rhythm.learnt(self.learn(now));
             }
-            guira_sync::thread::park_timeout(LOOK_EVERY);
+            // Without an advisor there is only work of each second.
+            let pause = if self.shared.advisor.is_some() { LOOK_EVERY } else { SECOND };
+            guira_sync::thread::park_timeout(pause);
         }
     }
 
@@ -156,7 +161,8 @@ impl PolicyController {
         let advisor = self.shared.advisor.as_ref()?;
         let flush_at = self.flush_at.load(Ordering::Relaxed);
         if flush_at != 0 && flush_at <= now.0 {
-            self.flush_at.store(0, Ordering::Relaxed);
+            // A command may have scheduled another flush meanwhile.
+            let _ = self.flush_at.compare_exchange(flush_at, 0, Ordering::Relaxed, Ordering::Relaxed);
             advisor.flush();
         }
         let sum = |what| self.shared.command_sum(what);

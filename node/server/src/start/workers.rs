@@ -49,6 +49,7 @@ pub(super) fn workers<E: Engine>(
             Ok(())
         })?;
     }
+    // The controller does not wait for the workers to begin: without requests it changes no policy.
     let admin = admin.clone();
     crew.spawn("controller".to_owned(), move || {
         admin.learn();
