@@ -72,7 +72,7 @@ pub(super) fn with<R>(work: impl FnOnce(&mut Disk) -> R) -> R {
 /// Works on the node of an open file. A file whose process was killed, or whose host lost power, is closed.
 pub(super) fn with_open<R>(handle: u64, work: impl FnOnce(&mut Disk, u64) -> io::Result<R>) -> io::Result<R> {
     with_all(|disks| {
-        let Handle { host, node, .. } = *disks.handles.get(&handle).ok_or_else(|| bad_descriptor())?;
+        let Handle { host, node, .. } = *disks.handles.get(&handle).ok_or_else(bad_descriptor)?;
         work(disks.hosts.entry(host).or_default(), node)
     })
 }
