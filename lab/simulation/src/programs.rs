@@ -234,17 +234,18 @@ fn router_options(plan: &RouterPlan, listen: SocketAddr) -> RouterOptions {
     options
 }
 
-/// Half of the invalidators send each delete once.
+/// Some invalidators send each delete once, and some have a queue that is soon full.
 fn invalidator_options(database: u8, router: u8, flushed: &[u8]) -> String {
     let flush: Vec<String> = flushed.iter().map(|node| format!("\"{}\"", server(*node))).collect();
     let again = if draw(2) == 0 { 0 } else { 500 };
+    let (queue, keys) = if draw(2) == 0 { (1, 4) } else { (16, 1000) };
     format!(
         r#"
         position = "/guira/position"
         spool = "/guira/spool"
         spool-after-ms = 500
-        queue-batches = 1
-        batch-keys = 4
+        queue-batches = {queue}
+        batch-keys = {keys}
         on-gap = "flush"
 
         [source.modelled]
