@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use guira_load::bench::machine::Machine;
+use guira_load::bench::parameters::Scale;
 use guira_load::bench::routers::{self, Binaries, Router};
-use guira_load::bench::selection::{Scale, Selection, described};
+use guira_load::bench::selection::{Selection, described};
 use guira_load::bench::{self, Options, report, table};
 
 use crate::peers::{Peers, Side, cores, this_binary};
@@ -125,10 +126,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     let scale = if args.quick { Scale::Quick } else { Scale::Full };
     let mut selection = Selection::named(&args.only, scale)?;
-    selection.traces = args.traces.clone().or_else(|| std::env::var_os("GUIRA_TRACES").map(PathBuf::from));
-    selection.against.clone_from(&args.against);
+    selection.parameters.traces =
+        args.traces.clone().or_else(|| std::env::var_os("GUIRA_TRACES").map(PathBuf::from));
+    selection.parameters.against.clone_from(&args.against);
     if !args.engines.is_empty() {
-        selection.engines.clone_from(&args.engines);
+        selection.parameters.engines.clone_from(&args.engines);
     }
     let options = args.options()?;
     let machine = Machine::this();

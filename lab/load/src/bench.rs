@@ -6,6 +6,7 @@
 //! the machine's mood meets all of them, and the figure is the median of the rounds. Loads that need UDP or TLS leave out
 //! servers whose help does not name it.
 
+pub(crate) mod columns;
 pub mod delete_prefix;
 mod driver;
 pub mod dump;
@@ -17,6 +18,7 @@ pub mod machine;
 pub mod memory;
 pub mod misses;
 pub mod open_loop;
+pub mod parameters;
 pub mod parts;
 pub mod plot;
 pub mod report;
@@ -169,7 +171,7 @@ pub fn run(
     options: &Options,
     log: &mut dyn FnMut(&str),
 ) -> Result<Results, LoadError> {
-    let mut bench = Bench { selection, options, log };
+    let mut bench = Bench { parameters: &selection.parameters, options, log };
     let mut results = Results { loads: run_loads(&selection.loads, &mut bench)?, ..Results::default() };
     for part in &selection.parts {
         (part.run)(&mut bench, &mut results)?;
@@ -252,7 +254,6 @@ fn run_load(spec: &LoadSpec, fleet: &mut Fleet, bench: &mut Bench<'_>) -> Result
         );
         Ok((outcome, line))
     })?;
-    let servers = fleet.servers.iter().map(|server| server.name().to_owned());
-    let series = servers.zip(rounds).map(|(server, rounds)| Series { server, rounds }).collect();
+    let series = rounds.into_iter().map(|(server, rounds)| Series { server, rounds }).collect();
     Ok(LoadResult { spec: spec.clone(), series })
 }

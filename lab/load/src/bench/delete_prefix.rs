@@ -20,9 +20,9 @@ use guira_workload::{Generator, KeyShape, Mix, Model, OnMiss, Operation, Rng, Va
 use serde::Serialize;
 
 use super::SAMPLE;
+use super::columns::{rows, significant};
 use super::driver::{Bench, HELD_MIN, require_held};
-use super::selection::Scale;
-use super::table::{rows, significant};
+use super::parameters::Scale;
 use crate::clock::{Clock, MonotonicClock};
 use crate::counters::Counters;
 use crate::engine::{Observer, Plan, Quiet, Span};

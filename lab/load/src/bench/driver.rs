@@ -3,7 +3,7 @@
 use guira_harness::rounds::turns;
 
 use super::loads::LoadSpec;
-use super::selection::{Scale, Selection};
+use super::parameters::{Parameters, Scale};
 use super::{Options, preloaded};
 use crate::error::LoadError;
 use crate::server::{Kind, Server, Wire};
@@ -13,7 +13,7 @@ pub(super) const HELD_MIN: f64 = 0.99;
 
 /// A bench that is running.
 pub(super) struct Bench<'a> {
-    pub(super) selection: &'a Selection,
+    pub(super) parameters: &'a Parameters,
     pub(super) options: &'a Options,
     pub(super) log: &'a mut dyn FnMut(&str),
 }
@@ -24,7 +24,7 @@ impl<'a> Bench<'a> {
     }
 
     pub(super) const fn scale(&self) -> Scale {
-        self.selection.scale
+        self.parameters.scale
     }
 
     /// The servers that can be reached by `wire`; the others are reported.
@@ -57,7 +57,7 @@ impl<'a> Bench<'a> {
                 self.log(&format!("{part}: skipped {}: {part} is not supported", kind.name()));
                 continue;
             };
-            engines.extend(self.selection.engines.iter().map(|engine| {
+            engines.extend(self.parameters.engines.iter().map(|engine| {
                 let args = [args.clone(), vec!["--engine".to_owned(), engine.clone()]].concat();
                 (engine.as_str(), Kind::Guira { binary: binary.clone(), args })
             }));
@@ -84,23 +84,23 @@ impl<'a> Bench<'a> {
         Ok(servers)
     }
 
-    /// Measures all contestants in each round, in turns; returns the rounds of each. `measure` also returns a line for the log.
+    /// Measures all contestants in each round, in turns; returns each with its rounds. `measure` also returns a line for the log.
     pub(super) fn alternate<C, R>(
         &mut self,
         part: &str,
         contestants: &mut [C],
         name: impl Fn(&C) -> &str,
         mut measure: impl FnMut(&mut C, usize) -> Result<(R, String), LoadError>,
-    ) -> Result<Vec<Vec<R>>, LoadError> {
-        let mut rounds: Vec<Vec<R>> = contestants.iter().map(|_| Vec::new()).collect();
+    ) -> Result<Vec<(String, Vec<R>)>, LoadError> {
+        let mut rounds: Vec<_> =
+            contestants.iter().map(|contestant| (name(contestant).to_owned(), Vec::new())).collect();
         let count = self.options.rounds;
         for round in 0..count {
             for index in turns(round, contestants.len()) {
-                let contestant = &mut contestants[index];
-                let (measured, line) = measure(contestant, round)?;
-                let name = name(contestant);
+                let (measured, line) = measure(&mut contestants[index], round)?;
+                let (name, rounds) = &mut rounds[index];
                 (self.log)(&format!("{part}: round {} of {count}: {name:<9} {line}", round + 1));
-                rounds[index].push(measured);
+                rounds.push(measured);
             }
         }
         Ok(rounds)
@@ -114,7 +114,7 @@ impl<'a> Bench<'a> {
         mut measure: impl FnMut(usize) -> Result<(R, String), LoadError>,
     ) -> Result<Vec<R>, LoadError> {
         let rounds = self.alternate(part, &mut [name], |name| name, |_, round| measure(round))?;
-        Ok(rounds.into_iter().flatten().collect())
+        Ok(rounds.into_iter().flat_map(|(_, rounds)| rounds).collect())
     }
 }
 

@@ -12,10 +12,10 @@ use guira_workload::Popularity;
 use memchr::memchr_iter;
 use serde::Serialize;
 
+use super::columns::{rows, significant};
 use super::driver::Bench;
 use super::loads::{self, DataSet, LoadSpec};
-use super::selection::Scale;
-use super::table::{rows, significant};
+use super::parameters::Scale;
 use super::{load_for, server_spec};
 use crate::clock::{Clock, MonotonicClock};
 use crate::engine::Quiet;

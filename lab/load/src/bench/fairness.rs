@@ -15,12 +15,12 @@ use guira_harness::rounds::median_of;
 use guira_workload::{KeyShape, Mix, Operation, Popularity, SizeModel, mix::Weights};
 use serde::Serialize;
 
+use super::columns::{missing, rows, significant};
 use super::driver::Bench;
 use super::dump::{Pauses, beside_dumps};
 use super::idle::allow_files;
 use super::loads::{DataSet, LoadSpec, small, uniform};
-use super::selection::Scale;
-use super::table::{missing, rows, significant};
+use super::parameters::Scale;
 use super::{Options, load_for};
 use crate::clock::{Clock, MonotonicClock};
 use crate::counters::Percentiles;
@@ -206,13 +206,8 @@ fn rounds(
         let line = format!("p99 {:.0} us", measured.latency.p99_us);
         Ok((measured, line))
     })?;
-    let beside = |(server, rounds): (&Server, _)| Beside {
-        other: other.name(),
-        pace,
-        server: server.name().to_owned(),
-        rounds,
-    };
-    Ok(servers.iter().zip(rounds).map(beside).collect())
+    let beside = |(server, rounds)| Beside { other: other.name(), pace, server, rounds };
+    Ok(rounds.into_iter().map(beside).collect())
 }
 
 fn measure(

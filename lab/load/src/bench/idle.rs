@@ -14,8 +14,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::Serialize;
 
 use super::Options;
+use super::columns::{mib, rows};
 use super::driver::Bench;
-use super::table::{mib, rows};
 use crate::error::LoadError;
 use crate::process::Process;
 use crate::protocol::Protocol;

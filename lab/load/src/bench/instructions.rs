@@ -15,8 +15,8 @@ use guira_harness::server::{ServerProcess, Signal, Spec};
 use guira_workload::{Generator, KeyShape, Mix, Model, Operation, Rng, ValuePool};
 use serde::Serialize;
 
+use super::columns::{header, push};
 use super::driver::Bench;
-use super::table::{header, push};
 use crate::clock::MonotonicClock;
 use crate::engine::{self, Quiet, Span};
 use crate::error::LoadError;
@@ -91,15 +91,15 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<Vec<Counted>, LoadError> {
         bench.log("instructions: skipped: valgrind is not installed (apt-get install valgrind)");
         return Ok(Vec::new());
     }
-    let (options, selection) = (bench.options, bench.selection);
+    let (options, parameters) = (bench.options, bench.parameters);
     let mut all = Vec::new();
     for kind in &options.servers {
         let Kind::Guira { binary, args } = kind else { continue };
-        for engine in &selection.engines {
+        for engine in &parameters.engines {
             for case in &CASES {
                 let count = |binary: &Path| per_operation(binary, args, engine, case);
                 let instructions = count(binary)?;
-                let against = selection.against.as_deref().map(count).transpose()?;
+                let against = parameters.against.as_deref().map(count).transpose()?;
                 bench.log(&format!("instructions: {engine:<8} {:<26} {instructions:.0}", case.name));
                 all.push(Counted { load: case.name, engine: engine.clone(), instructions, against });
             }

@@ -4,9 +4,9 @@ use guira_workload::{Expiry, KeyShape, Mix, Model, Operation, SizeModel, cacheli
 use serde::Serialize;
 
 use super::Options;
+use super::columns::{mib, rows};
 use super::driver::Bench;
-use super::selection::Scale;
-use super::table::{mib, rows};
+use super::parameters::Scale;
 use crate::engine::Quiet;
 use crate::equal;
 use crate::error::LoadError;

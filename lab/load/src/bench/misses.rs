@@ -107,7 +107,7 @@ enum Event {
 
 /// Replays every trace that is there.
 pub(super) fn run(bench: &mut Bench<'_>) -> Result<Vec<Missed>, LoadError> {
-    let (options, folder) = (bench.options, bench.selection.traces.clone());
+    let (options, folder) = (bench.options, bench.parameters.traces.clone());
     let plan = Plan { folder, limit: bench.scale().or(None, Some(QUICK_REQUESTS)) };
     let cases = traces::present(&plan, bench.log);
     let mut jobs = Vec::new();

@@ -4,8 +4,8 @@ use guira_harness::rounds::median;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
+use super::columns::rows;
 use super::driver::Bench;
-use super::table::rows;
 use super::{load_for, loads};
 use crate::counters::{Counters, Percentiles};
 use crate::engine::Quiet;
@@ -67,18 +67,18 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<Vec<Latencies>, LoadError> {
         let p999_us = Percentiles::of(&outcome.counters.get_ns).p999_us;
         Ok(((outcome.counters, p999_us), format!("p99.9 {p999_us:.0} us")))
     })?;
-    let latencies = |(server, rounds): (&Server, Vec<(Counters, f64)>)| {
+    let latencies = |(server, rounds): (String, Vec<(Counters, f64)>)| {
         let mut all = Counters::default();
         rounds.iter().for_each(|(counters, _)| all.merge(counters));
         Latencies {
-            server: server.name().to_owned(),
+            server,
             rate_per_s,
             p999_us_rounds: rounds.iter().map(|(_, p999_us)| *p999_us).collect(),
             all: Percentiles::of(&all.get_ns),
             curve: curve(&all.get_ns),
         }
     };
-    Ok(servers.iter().zip(rounds).map(latencies).collect())
+    Ok(rounds.into_iter().map(latencies).collect())
 }
 
 pub(super) fn table(results: &[Latencies]) -> String {

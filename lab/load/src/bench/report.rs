@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Serialize, Serializer};
 
+use super::columns::push;
 use super::machine::{self, Machine};
-use super::table::{self, push};
-use super::{LoadResult, Options, Results, Series, plot, routers};
+use super::{LoadResult, Options, Results, Series, plot, routers, table};
 use crate::clock::Date;
 use crate::error::LoadError;
 use crate::run::{Outcome, Record};

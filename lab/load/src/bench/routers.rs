@@ -186,12 +186,8 @@ fn run_load(
         let (per_cpu_s, per_s) = (measured.keys_per_cpu_s / 1e6, measured.keys_per_s / 1e6);
         Ok((measured, format!("{per_cpu_s:.3} M keys per CPU second, {per_s:.3} M per second")))
     })?;
-    let forwarded = |(router, rounds): (&Running, _)| Forwarded {
-        load: spec.name,
-        router: router.name().to_owned(),
-        rounds,
-    };
-    Ok(routers.iter().zip(rounds).map(forwarded).collect())
+    let forwarded = |(router, rounds)| Forwarded { load: spec.name, router, rounds };
+    Ok(rounds.into_iter().map(forwarded).collect())
 }
 
 fn measure(spec: &LoadSpec, router: &Running, options: &Options, round: usize) -> Result<Round, LoadError> {

@@ -1,56 +1,19 @@
 //! Which parts of the bench are run.
 
-use std::path::PathBuf;
-
 use super::loads::{self, LoadSpec};
+use super::parameters::{Parameters, Scale};
 use super::parts::{PARTS, Part, When};
 use super::routers;
 use crate::error::LoadError;
 
-/// A short bench allows this part of the memory and sets this part of the keys.
-const QUICK_PART: u64 = 16;
-
-/// The engines of the parts that compare engines, unless others are named.
-const ENGINES: [&str; 4] = ["memc3", "classic", "fleec", "mica"];
-
-/// How much of a record is wanted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scale {
-    Full,
-    Quick,
-}
-
-impl Scale {
-    /// So many keys or bytes, or the part of them that a short bench has.
-    pub(super) const fn part(self, full: u64) -> u64 {
-        match self {
-            Self::Full => full,
-            Self::Quick => full / QUICK_PART,
-        }
-    }
-
-    pub(super) fn or<T>(self, full: T, quick: T) -> T {
-        match self {
-            Self::Full => full,
-            Self::Quick => quick,
-        }
-    }
-}
-
 #[derive(Debug, Clone)]
 pub struct Selection {
-    pub scale: Scale,
     /// Closed loops, measured in operations per second of processor time.
     pub loads: Vec<LoadSpec>,
     pub parts: Vec<&'static Part>,
     /// Closed loops through routers.
     pub routed: Vec<LoadSpec>,
-    /// The engines of the parts that compare engines.
-    pub engines: Vec<String>,
-    /// A folder of traces that are not in the repository.
-    pub traces: Option<PathBuf>,
-    /// Another guira, whose instructions are counted too.
-    pub against: Option<PathBuf>,
+    pub parameters: Parameters,
 }
 
 impl Selection {
@@ -72,13 +35,10 @@ impl Selection {
         loads.retain(|spec| is_wanted(spec.name, when(spec)));
         loads.iter_mut().for_each(|spec| spec.settle = scale.part(spec.settle));
         Ok(Self {
-            scale,
             loads,
             parts: PARTS.iter().filter(|part| is_wanted(part.name, part.when)).collect(),
             routed: routers::loads().into_iter().filter(|spec| is_named(spec.name)).collect(),
-            engines: ENGINES.map(str::to_owned).to_vec(),
-            traces: None,
-            against: None,
+            parameters: Parameters::new(scale),
         })
     }
 }
@@ -111,7 +71,7 @@ pub fn described() -> Result<Vec<(String, String)>, LoadError> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Scale, Selection, described};
+    use super::{Parameters, Scale, Selection, described};
     use crate::bench::{delete_prefix, dump, fairness, memory, takeover};
 
     fn named(only: &[&str]) -> Selection {
@@ -147,7 +107,8 @@ mod tests {
         let long = ["memory-sizes", "fairness", "misses", "delete-prefix", "takeover", "instructions"];
         assert_eq!(parts(&long), long);
         let all = named(&[]);
-        assert_eq!((all.engines.len(), all.against, all.traces), (4, None, None));
+        let Parameters { engines, against, traces, .. } = all.parameters;
+        assert_eq!((engines.len(), against, traces), (4, None, None));
         assert!(all.loads.iter().all(|spec| !spec.name.ends_with("-few")));
         assert_eq!(named(&["set32-few"]).loads[0].data.keys, 10_000);
         assert_eq!(described().unwrap().len(), all.loads.len() + 21);

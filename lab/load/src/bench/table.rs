@@ -1,13 +1,13 @@
 //! The bench's results as tables in Markdown.
 
-use std::fmt::Write as _;
+use guira_harness::rounds::median_of;
 
-use guira_harness::rounds::median;
-
+use super::columns::{header, missing, push, rows, section, significant};
 use super::{
     LoadResult, Results, Series, delete_prefix, dump, fairness, idle, instructions, memory, misses,
     open_loop, routers, takeover,
 };
+use crate::counters::Counts;
 use crate::server::{FLOOR, GUIRA};
 
 /// All tables, each under a line that says what it shows.
@@ -42,25 +42,6 @@ pub fn all(results: &Results) -> String {
     section(&mut text, instructions::CAPTION, &results.counted, instructions::table);
     text.push_str(&routers::table(&results.routed));
     text.trim_start().to_owned()
-}
-
-/// A table under its caption, if it has rows.
-pub(super) fn section<T>(text: &mut String, caption: &str, rows: &[T], table: impl FnOnce(&[T]) -> String) {
-    if !rows.is_empty() {
-        push(text, format_args!("\n{caption}\n\n{}", table(rows)));
-    }
-}
-
-/// A column: what stands above it, and what stands in a row.
-pub(crate) type Column<'a, T> = (&'a str, &'a dyn Fn(&T) -> String);
-
-pub(crate) fn rows<T>(rows: &[T], columns: &[Column<'_, T>]) -> String {
-    let mut table = header(&columns.iter().map(|(name, _)| (*name).to_owned()).collect::<Vec<_>>());
-    for row in rows {
-        let cells: Vec<String> = columns.iter().map(|(_, cell)| cell(row)).collect();
-        push(&mut table, format_args!("| {} |\n", cells.join(" | ")));
-    }
-    table
 }
 
 fn has_misses(rounds: &[crate::run::Outcome]) -> bool {
@@ -100,11 +81,6 @@ fn servers(results: &[LoadResult]) -> Vec<&str> {
     most.into_iter().flat_map(|result| &result.series).map(|series| series.server.as_str()).collect()
 }
 
-/// What stands where there is no figure.
-pub(super) fn missing() -> String {
-    "–".to_owned()
-}
-
 /// Pairs of servers whose ratio is shown: Guira by every other, and every cache by the floor.
 fn ratios<'a>(servers: &[&'a str]) -> Vec<(&'a str, &'a str)> {
     let of = |wanted: &'static str| servers.iter().copied().filter(move |&server| server == wanted);
@@ -116,68 +92,42 @@ fn ratios<'a>(servers: &[&'a str]) -> Vec<(&'a str, &'a str)> {
 }
 
 fn hit_ratios(results: &[LoadResult]) -> String {
-    let mut table = header(&["load", "server", "hit ratio", "fills for each operation"].map(str::to_owned));
-    for result in results {
-        for series in result.series.iter().filter(|series| has_misses(&series.rounds)) {
-            let ratios: Vec<f64> =
-                series.rounds.iter().map(|round| round.counters.counts.hit_ratio()).collect();
-            let fills: Vec<f64> = series
-                .rounds
-                .iter()
-                .map(|round| {
-                    round.counters.counts.fills as f64 / round.counters.counts.operations().max(1) as f64
-                })
-                .collect();
-            let (ratio, fills) = (median(&ratios), median(&fills));
-            push(
-                &mut table,
-                format_args!("| {} | {} | {ratio:.4} | {fills:.4} |\n", result.spec.name, series.server),
-            );
-        }
-    }
-    table
+    let all = results.iter().flat_map(|load| load.series.iter().map(move |series| (load.spec.name, series)));
+    let missing: Vec<(&str, &Series)> = all.filter(|(_, series)| has_misses(&series.rounds)).collect();
+    rows(
+        &missing,
+        &[
+            ("load", &|(load, _)| (*load).to_owned()),
+            ("server", &|(_, series)| series.server.clone()),
+            ("hit ratio", &|(_, series)| {
+                format!("{:.4}", median_of(&series.rounds, |round| round.counters.counts.hit_ratio()))
+            }),
+            ("fills for each operation", &|(_, series)| {
+                let fills = |counts: &Counts| counts.fills as f64 / counts.operations().max(1) as f64;
+                format!("{:.4}", median_of(&series.rounds, |round| fills(&round.counters.counts)))
+            }),
+        ],
+    )
 }
 
 /// For each cache its figure with two workers as a share of that with one; nothing unless both were measured.
 fn workers(results: &[LoadResult]) -> String {
     let named = |name: &str| results.iter().find(|result| result.spec.name == name);
     let (Some(one), Some(two)) = (named("mget100"), named("mget100-2w")) else { return String::new() };
-    let mut table = header(&["server", "two workers ÷ one"].map(str::to_owned));
-    for series in two.series.iter().filter(|series| series.server != FLOOR) {
-        let alone = one.of(&series.server).map_or(0.0, Series::median);
-        if alone > 0.0 {
-            push(&mut table, format_args!("| {} | {:.2} |\n", series.server, series.median() / alone));
-        }
-    }
-    table
-}
-
-pub(crate) fn mib(bytes: u64) -> f64 {
-    bytes as f64 / 1_048_576.0
-}
-
-/// `number` with about `digits` digits that tell something: 15.6, 0.128, 0.00413.
-pub(crate) fn significant(number: f64, digits: i32) -> String {
-    if number == 0.0 || !number.is_finite() {
-        return "0".to_owned();
-    }
-    let before_point = number.abs().log10().floor() as i32 + 1;
-    let after_point = usize::try_from((digits - before_point).max(0)).unwrap_or(0);
-    format!("{number:.after_point$}")
-}
-
-pub(crate) fn header(columns: &[String]) -> String {
-    format!("| {} |\n|{}\n", columns.join(" | "), "---|".repeat(columns.len()))
-}
-
-pub(crate) fn push(text: &mut String, what: std::fmt::Arguments<'_>) {
-    // Writing to a string cannot fail.
-    let _infallible = text.write_fmt(what);
+    let alone = |series: &Series| one.of(&series.server).map_or(0.0, Series::median);
+    let caches = two.series.iter().filter(|series| series.server != FLOOR && alone(series) > 0.0);
+    rows(
+        &caches.collect::<Vec<_>>(),
+        &[
+            ("server", &|series| series.server.clone()),
+            ("two workers ÷ one", &|series| format!("{:.2}", series.median() / alone(series))),
+        ],
+    )
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{all, loads, significant};
+    use super::{all, loads};
     use crate::bench::delete_prefix::{Deleted, Rate, Round as DeleteRound};
     use crate::bench::dump::Dumped;
     use crate::bench::fairness::{Beside, Round};
@@ -309,16 +259,6 @@ mod tests {
             Outcome { counters, elapsed_s: 1.0, server_cpu_s: Some(1.0) }
         };
         Series { server: server.to_owned(), rounds: figures.map(outcome).to_vec() }
-    }
-
-    #[test]
-    fn figures_keep_their_digits() {
-        for (number, text) in
-            [(15.612, "15.6"), (0.128_34, "0.128"), (0.004_126, "0.00413"), (1234.5, "1234")]
-        {
-            assert_eq!(significant(number, 3), text);
-        }
-        assert_eq!(significant(0.0, 3), "0");
     }
 
     #[test]

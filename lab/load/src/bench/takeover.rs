@@ -15,9 +15,9 @@ use guira_workload::{KeyShape, Mix, Model, Operation};
 use serde::Serialize;
 
 use super::SAMPLE;
+use super::columns::{rows, significant};
 use super::driver::{Bench, require_held};
-use super::selection::Scale;
-use super::table::{rows, significant};
+use super::parameters::Scale;
 use crate::engine::Quiet;
 use crate::error::LoadError;
 use crate::reply::Check;

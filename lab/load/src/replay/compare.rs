@@ -6,9 +6,9 @@ use guira_workload::SizeModel;
 use serde::Serialize;
 
 use super::Replay;
+use crate::bench::columns::{mib, rows};
 use crate::bench::machine::{self, Machine};
 use crate::bench::memory::{self, Case};
-use crate::bench::table::{mib, rows};
 use crate::bench::{Options, report};
 use crate::clock::Date;
 use crate::engine::Observer;

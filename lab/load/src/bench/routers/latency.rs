@@ -81,6 +81,6 @@ pub(in crate::bench) fn run(bench: &mut Bench<'_>) -> Result<Vec<Delayed>, LoadE
             Ok(([p50_us, p99_us], format!("p50 {p50_us:.0} us, p99 {p99_us:.0} us")))
         },
     )?;
-    let delayed = |(way, rounds): (&Way<'_>, _)| Delayed { router: way.name.to_owned(), rate_per_s, rounds };
-    Ok(ways.iter().zip(rounds).map(delayed).collect())
+    let delayed = |(router, rounds)| Delayed { router, rate_per_s, rounds };
+    Ok(rounds.into_iter().map(delayed).collect())
 }

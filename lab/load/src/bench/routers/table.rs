@@ -2,8 +2,8 @@
 
 use super::latency::DIRECT;
 use super::{Delayed, Forwarded, Round, Routed};
+use crate::bench::columns::{missing, rows, section, significant};
 use crate::bench::idle;
-use crate::bench::table::{missing, rows, section, significant};
 
 /// All tables, each under a line that says what it shows.
 pub(crate) fn table(routed: &Routed) -> String {
