@@ -3,8 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use guira_load::floor::Shape;
-use guira_load::server::{Kind, Spec, Wire};
+use guira_load::server::{Kind, Spec};
 
 use crate::experiment::Context;
 
@@ -13,15 +12,7 @@ pub(crate) const SERVER_CORE: usize = 0;
 pub(crate) const CLIENT_CORE: usize = 1;
 
 pub(crate) fn spec(kind: Kind, memory: u64) -> Spec {
-    Spec {
-        kind,
-        workers: 1,
-        memory,
-        max_connections: None,
-        wire: Wire::Tcp,
-        cores: vec![SERVER_CORE],
-        shape: Shape { key_len: 16, value_len: 32 },
-    }
+    Spec::new(kind, memory, &[SERVER_CORE])
 }
 
 pub(crate) fn guira(context: &Context, args: Vec<String>) -> Kind {

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use guira_load::bench::machine::Machine;
+use guira_load::bench::parameters::Scale;
 use guira_load::bench::routers::{self, Binaries, Router};
-use guira_load::bench::selection::{Scale, Selection, described};
+use guira_load::bench::selection::{Selection, described};
 use guira_load::bench::{self, Options, report, table};
 
 use crate::peers::{Peers, Side, cores, this_binary};
@@ -89,11 +90,6 @@ impl Args {
         self.out.clone().or_else(|| is_record.then(|| PathBuf::from("docs/results/bench")))
     }
 
-    /// The engines that are named, or `all`.
-    fn engines_or(&self, all: &[String]) -> Vec<String> {
-        if self.engines.is_empty() { all.to_vec() } else { self.engines.clone() }
-    }
-
     fn routers(&self) -> Result<Vec<Router>, Failure> {
         let (nutcracker, proxy) = (self.nutcracker_binary.clone(), self.proxy_binary.clone());
         let binaries = Binaries { guira: self.peers.guira()?, floor: this_binary()?, nutcracker, proxy };
@@ -130,18 +126,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     let scale = if args.quick { Scale::Quick } else { Scale::Full };
     let mut selection = Selection::named(&args.only, scale)?;
-    if let Some(plan) = &mut selection.misses {
-        plan.folder = args.traces.clone().or_else(|| std::env::var_os("GUIRA_TRACES").map(PathBuf::from));
-    }
-    if let Some(case) = &mut selection.delete_prefix {
-        case.engines = args.engines_or(&case.engines);
-    }
-    if let Some(case) = &mut selection.takeover {
-        case.engines = args.engines_or(&case.engines);
-    }
-    if let Some(plan) = &mut selection.instructions {
-        plan.engines = args.engines_or(&plan.engines);
-        plan.against.clone_from(&args.against);
+    selection.parameters.traces =
+        args.traces.clone().or_else(|| std::env::var_os("GUIRA_TRACES").map(PathBuf::from));
+    selection.parameters.against.clone_from(&args.against);
+    if !args.engines.is_empty() {
+        selection.parameters.engines.clone_from(&args.engines);
     }
     let options = args.options()?;
     let machine = Machine::this();

@@ -16,6 +16,11 @@ pub fn median(figures: &[f64]) -> f64 {
     }
 }
 
+/// The median of a figure of each item.
+pub fn median_of<T>(items: impl IntoIterator<Item = T>, figure: impl FnMut(T) -> f64) -> f64 {
+    median(&items.into_iter().map(figure).collect::<Vec<_>>())
+}
+
 #[cfg(test)]
 mod tests {
     use super::{median, turns};

@@ -6,7 +6,9 @@
 //! the machine's mood meets all of them, and the figure is the median of the rounds. Loads that need UDP or TLS leave out
 //! servers whose help does not name it.
 
+pub(crate) mod columns;
 pub mod delete_prefix;
+mod driver;
 pub mod dump;
 pub mod fairness;
 pub mod idle;
@@ -16,6 +18,8 @@ pub mod machine;
 pub mod memory;
 pub mod misses;
 pub mod open_loop;
+pub mod parameters;
+pub mod parts;
 pub mod plot;
 pub mod report;
 pub mod routers;
@@ -25,19 +29,20 @@ pub mod takeover;
 
 use std::time::Duration;
 
-use guira_harness::rounds::{median, turns};
+use guira_harness::rounds::median;
 use guira_workload::KeyShape;
+use serde::Serialize;
 
 use crate::engine::Quiet;
 use crate::error::LoadError;
 use crate::floor::Shape;
-use crate::pace::Pace;
 use crate::reply::Check;
 use crate::request::ItemStyle;
 use crate::run::{Load, Outcome};
-use crate::server::{FLOOR, Kind, Server, Spec, Wire};
+use crate::server::{FLOOR, Kind, Server, Spec};
 use crate::target::Target;
 use delete_prefix::Deleted;
+use driver::Bench;
 use dump::Dumped;
 use fairness::Beside;
 use idle::Idle;
@@ -89,10 +94,11 @@ pub struct LoadResult {
     pub series: Vec<Series>,
 }
 
-/// Everything that a bench measured.
-#[derive(Debug, Clone, Default)]
+/// Everything that a bench measured, by the names in `results.json`.
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct Results {
     /// Operations per second of processor time.
+    #[serde(serialize_with = "report::raw_loads")]
     pub loads: Vec<LoadResult>,
     pub open: Vec<Latencies>,
     pub memory: Vec<Held>,
@@ -165,104 +171,33 @@ pub fn run(
     options: &Options,
     log: &mut dyn FnMut(&str),
 ) -> Result<Results, LoadError> {
-    let mut results = Results { loads: run_loads(&selection.loads, options, log)?, ..Results::default() };
-    if let Some(spec) = &selection.open {
-        results.open = open_loop::run(spec, options, log)?;
+    let mut bench = Bench { parameters: &selection.parameters, options, log };
+    let mut results = Results { loads: run_loads(&selection.loads, &mut bench)?, ..Results::default() };
+    for part in &selection.parts {
+        (part.run)(&mut bench, &mut results)?;
     }
-    for case in &selection.memory {
-        for kind in options.servers.iter().filter(|kind| kind.is_cache() && case.is_for(kind)) {
-            log(&format!("memory {}: setting {} keys in {}", case.name, case.keys, kind.name()));
-            results.memory.push(memory::measure(case, kind, options)?);
-        }
-    }
-    for case in &selection.equal {
-        log(&format!("items {}: setting {} keys in each cache at equal resident size", case.name, case.keys));
-        results.equal.extend(memory::measure_at_equal_size(case, options)?);
-    }
-    for case in &selection.idle {
-        if let Err(error) = idle::allow_files(case.connections) {
-            // Not worth losing what was measured before.
-            log(&format!("{}: skipped: {error}", case.name));
-            continue;
-        }
-        for kind in caches_with(case.wire, case.name, options, log) {
-            log(&format!("{}: opening {} connections to {}", case.name, case.connections, kind.name()));
-            results.idle.push(idle::measure(*case, kind, options)?);
-        }
-    }
-    if let Some(case) = &selection.dump {
-        for kind in options.servers.iter().filter(|kind| kind.is_cache()) {
-            results.dumped.extend(dump::measure(case, kind, options, log)?);
-        }
-    }
-    if let Some(plan) = selection.fairness {
-        results.beside = fairness::run(plan, options, log)?;
-    }
-    if let Some(plan) = &selection.misses {
-        results.missed = misses::run(plan, options, log)?;
-    }
-    if let Some(case) = &selection.delete_prefix {
-        results.deleted = delete_prefix::run(case, options, log)?;
-    }
-    if let Some(case) = &selection.takeover {
-        results.taken_over = takeover::run(case, options, log)?;
-    }
-    if let Some(plan) = &selection.instructions {
-        results.counted = instructions::run(plan, options, log)?;
-    }
-    results.routed = routers::run(&selection.routers, options, log)?;
+    results.routed.loads = routers::run(&selection.routed, &mut bench)?;
     Ok(results)
 }
 
-/// The caches that can be reached by `wire`; the others are reported to `log`.
-fn caches_with<'a>(wire: Wire, part: &str, options: &'a Options, log: &mut dyn FnMut(&str)) -> Vec<&'a Kind> {
-    options.servers.iter().filter(|kind| kind.is_cache() && has_wire(kind, wire, part, log)).collect()
-}
-
-/// Whether `kind` can be reached by `wire`; if not, that is reported to `log`.
-fn has_wire(kind: &Kind, wire: Wire, part: &str, log: &mut dyn FnMut(&str)) -> bool {
-    let can = kind.can(wire);
-    if !can {
-        log(&format!("{part}: skipped {}: no {}", kind.name(), wire.name()));
-    }
-    can
-}
-
-fn run_loads(
-    specs: &[LoadSpec],
-    options: &Options,
-    log: &mut dyn FnMut(&str),
-) -> Result<Vec<LoadResult>, LoadError> {
+fn run_loads(specs: &[LoadSpec], bench: &mut Bench<'_>) -> Result<Vec<LoadResult>, LoadError> {
     let mut fleet: Option<Fleet> = None;
     let mut results = Vec::new();
     for spec in specs {
         let fresh = match fleet.take() {
             Some(fleet) if fleet.data == spec.data => fleet,
             // The old servers stop before the new ones start: both would not always fit into memory.
-            _ => start_fleet(spec, options, log)?,
+            _ => {
+                let kinds = bench.servers(spec.name, spec.data.wire);
+                Fleet { data: spec.data.clone(), servers: bench.start(spec.name, spec, &kinds)? }
+            }
         };
         let fresh = fleet.insert(fresh);
         if !fresh.servers.is_empty() {
-            results.push(run_load(spec, fresh, options, log)?);
+            results.push(run_load(spec, fresh, bench)?);
         }
     }
     Ok(results)
-}
-
-fn start_fleet(spec: &LoadSpec, options: &Options, log: &mut dyn FnMut(&str)) -> Result<Fleet, LoadError> {
-    let mut servers = Vec::new();
-    for kind in &options.servers {
-        if !has_wire(kind, spec.data.wire, spec.name, log) {
-            continue;
-        }
-        log(&format!("{}: starting {} and setting {} keys", spec.name, kind.name(), spec.data.keys));
-        let server = preloaded(spec, kind, options)?;
-        if let Some(agreed) = server.agreed()? {
-            log(&format!("{}: {} agreed on {agreed}", spec.name, kind.name()));
-        }
-        servers.push(server);
-    }
-    Ok(Fleet { data: spec.data.clone(), servers })
 }
 
 /// Starts a server and gives it the load's keys, if it stores any.
@@ -279,14 +214,12 @@ fn preloaded(spec: &LoadSpec, kind: &Kind, options: &Options) -> Result<Server, 
 }
 
 fn server_spec(spec: &LoadSpec, kind: &Kind, options: &Options) -> Spec {
+    let cores: &[usize] = if spec.data.workers == 1 { &options.server_cores } else { &[] };
     Spec {
-        kind: kind.clone(),
         workers: spec.data.workers,
-        memory: spec.data.memory,
-        max_connections: None,
         wire: spec.data.wire,
-        cores: if spec.data.workers == 1 { options.server_cores.clone() } else { Vec::new() },
         shape: Shape { key_len: 16, value_len: spec.data.sizes.mean().round() as usize },
+        ..Spec::new(kind.clone(), spec.data.memory, cores)
     }
 }
 
@@ -297,49 +230,30 @@ fn load_for(spec: &LoadSpec, server: &Server, options: &Options, round: usize) -
 
 fn load_to(spec: &LoadSpec, target: Target, check: Check, options: &Options, round: usize) -> Load {
     Load {
-        target,
-        threads: 1,
         connections: spec.connections,
         pipeline: spec.pipeline,
-        pace: Pace::Closed,
-        model: spec.model(KeyShape::sixteen()),
         style: ItemStyle { flags: 0, multiget_keys: spec.multiget_keys },
         check,
         warmup: options.warmup,
         duration: options.duration,
-        seed: options.seed.wrapping_add(round as u64),
         cores: options.client_cores.clone(),
+        ..Load::new(target, spec.model(KeyShape::sixteen()), options.seed.wrapping_add(round as u64))
     }
 }
 
-fn run_load(
-    spec: &LoadSpec,
-    fleet: &Fleet,
-    options: &Options,
-    log: &mut dyn FnMut(&str),
-) -> Result<LoadResult, LoadError> {
-    let mut series: Vec<Series> = fleet
-        .servers
-        .iter()
-        .map(|server| Series { server: server.name().to_owned(), rounds: Vec::new() })
-        .collect();
-    for round in 0..options.rounds {
-        for index in turns(round, fleet.servers.len()) {
-            let server = &fleet.servers[index];
-            let outcome = load_for(spec, server, options, round).run(Some(server.process()), &mut Quiet)?;
-            outcome.require_right()?;
-            outcome.require_answered(LOST_MAX)?;
-            log(&format!(
-                "{}: round {} of {}: {:<9} {:.3} M operations per CPU second, {:.3} M per second",
-                spec.name,
-                round + 1,
-                options.rounds,
-                server.name(),
-                outcome.per_cpu_second().unwrap_or(0.0) / 1e6,
-                outcome.per_second() / 1e6,
-            ));
-            series[index].rounds.push(outcome);
-        }
-    }
+fn run_load(spec: &LoadSpec, fleet: &mut Fleet, bench: &mut Bench<'_>) -> Result<LoadResult, LoadError> {
+    let options = bench.options;
+    let rounds = bench.alternate(spec.name, &mut fleet.servers, Server::name, |server, round| {
+        let outcome = load_for(spec, server, options, round).run(Some(server.process()), &mut Quiet)?;
+        outcome.require_right()?;
+        outcome.require_answered(LOST_MAX)?;
+        let line = format!(
+            "{:.3} M operations per CPU second, {:.3} M per second",
+            outcome.per_cpu_second().unwrap_or(0.0) / 1e6,
+            outcome.per_second() / 1e6,
+        );
+        Ok((outcome, line))
+    })?;
+    let series = rounds.into_iter().map(|(server, rounds)| Series { server, rounds }).collect();
     Ok(LoadResult { spec: spec.clone(), series })
 }

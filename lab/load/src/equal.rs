@@ -23,7 +23,7 @@ pub fn fit(
     let mut resident = |memory: u64| -> Result<u64, LoadError> {
         let server = Server::start(&Spec { memory, ..spec.clone() })?;
         fill(&server)?;
-        server.process().resident_bytes().map_err(LoadError::system("cannot read the server's resident size"))
+        server.resident_bytes()
     };
     search(target, &mut resident)
 }

@@ -47,6 +47,27 @@ pub struct Load {
     pub cores: Vec<usize>,
 }
 
+impl Load {
+    /// One request in flight on one connection, without an end of its own; every reply is compared as a whole.
+    #[must_use]
+    pub const fn new(target: Target, model: Model, seed: u64) -> Self {
+        Self {
+            target,
+            threads: 1,
+            connections: 1,
+            pipeline: 1,
+            pace: Pace::Closed,
+            model,
+            style: ItemStyle { flags: 0, multiget_keys: 1 },
+            check: Check::Contents { sample: 1 },
+            warmup: Duration::ZERO,
+            duration: Duration::ZERO,
+            seed,
+            cores: Vec::new(),
+        }
+    }
+}
+
 /// What a load measured.
 #[derive(Debug, Clone)]
 pub struct Outcome {

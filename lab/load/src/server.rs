@@ -137,6 +137,22 @@ pub struct Spec {
     pub shape: Shape,
 }
 
+impl Spec {
+    /// One worker on `cores`, reached by TCP, for small items.
+    #[must_use]
+    pub fn new(kind: Kind, memory: u64, cores: &[usize]) -> Self {
+        Self {
+            kind,
+            workers: 1,
+            memory,
+            max_connections: None,
+            wire: Wire::Tcp,
+            cores: cores.to_vec(),
+            shape: Shape { key_len: 16, value_len: 32 },
+        }
+    }
+}
+
 /// A running server; it is stopped when this is dropped.
 #[derive(Debug)]
 pub struct Server {
@@ -218,6 +234,14 @@ impl Server {
     #[must_use]
     pub fn process(&self) -> Process {
         self.process.process()
+    }
+
+    /// Resident size of its process, in bytes.
+    ///
+    /// # Errors
+    /// When the system does not report it.
+    pub fn resident_bytes(&self) -> Result<u64, LoadError> {
+        self.process().resident_bytes().map_err(LoadError::system("cannot read the server's resident size"))
     }
 
     /// Its answer to `stats`, by name.

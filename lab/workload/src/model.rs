@@ -55,6 +55,21 @@ pub struct Model {
     pub on_miss: OnMiss,
 }
 
+impl Model {
+    /// The first `count` keys, equally popular, with values of one length that do not expire; misses stay misses.
+    #[must_use]
+    pub const fn uniform(keys: KeyShape, count: u64, value_len: u32, mix: Mix) -> Self {
+        Self {
+            popularity: Popularity::Uniform { count },
+            keys,
+            sizes: SizeModel::Constant(value_len),
+            mix,
+            expiry: Expiry::NEVER,
+            on_miss: OnMiss::Leave,
+        }
+    }
+}
+
 #[derive(Debug, Clone)]
 pub struct Generator {
     model: Model,

@@ -11,37 +11,41 @@ use std::time::Duration;
 
 use guira_harness::deadline::Deadline;
 use guira_harness::process::Process;
-use guira_harness::rounds::median;
+use guira_harness::rounds::median_of;
 use guira_harness::stats::{number, stats};
 use guira_sync::atomic::{AtomicBool, Ordering};
 use guira_sync::clock::Stopwatch;
 use guira_workload::mix::Weights;
-use guira_workload::{
-    Expiry, Generator, KeyShape, Mix, Model, OnMiss, Operation, Popularity, Rng, SizeModel, ValuePool,
-};
+use guira_workload::{Generator, KeyShape, Mix, Model, OnMiss, Operation, Rng, ValuePool};
 use serde::Serialize;
 
-use super::{Options, SAMPLE};
+use super::SAMPLE;
+use super::columns::{rows, significant};
+use super::driver::{Bench, HELD_MIN, require_held};
+use super::parameters::Scale;
 use crate::clock::{Clock, MonotonicClock};
 use crate::counters::Counters;
 use crate::engine::{Observer, Plan, Quiet, Span};
 use crate::error::LoadError;
-use crate::floor::Shape;
 use crate::pace::Pace;
 use crate::reply::Check;
 use crate::request::ItemStyle;
 use crate::run::{Outcome, run_source};
-use crate::server::{Kind, Server, Spec, Wire};
+use crate::server::{Kind, Server, Spec};
 use crate::source::{Draws, Preload, Source, Subject};
 use crate::target::Target;
+
+const NAME: &str = "delete-prefix";
+/// What stands above the table.
+pub(super) const CAPTION: &str = "A tenth of the items is deleted by prefix while 95 % gets and 5 % sets ask for others: medians of the rounds, in millions of operations \
+    per second of server processor time, and of time; what is kept while the crawler is at work is of the mean before and after. What \
+    was found is of the keys under the prefix that were asked for from the reply on.";
 
 const VALUE_LEN: u32 = 32;
 /// The keys are of this many families, and one of them is deleted.
 const FAMILIES: u64 = 10;
 /// Keys of a get under the prefix.
 const TOGETHER: u32 = 100;
-/// The share of the keys set that a server must hold: mica's index may lose some.
-const HELD_MIN: f64 = 0.99;
 /// The share of the items under the prefix that are gone when the crawler has been everywhere: the load may set some again of
 /// those that mica's index has lost.
 const GONE_MIN: f64 = 0.9;
@@ -64,8 +68,16 @@ pub struct Case {
     pub memory: u64,
     /// Time before the delete, and after the crawler is through.
     pub duration: Duration,
-    /// The engines, one server each.
-    pub engines: Vec<String>,
+}
+
+impl Case {
+    pub(super) fn new(scale: Scale) -> Self {
+        Self {
+            keys: scale.part(10_000_000),
+            memory: scale.part(2 << 30),
+            duration: scale.or(Duration::from_secs(15), Duration::from_millis(500)),
+        }
+    }
 }
 
 /// What a load came to, per second.
@@ -114,7 +126,7 @@ impl Round {
 impl Deleted {
     #[must_use]
     pub fn median(&self, of: impl Fn(&Round) -> f64) -> f64 {
-        median(&self.rounds.iter().map(of).collect::<Vec<_>>())
+        median_of(&self.rounds, of)
     }
 
     /// The longest reply, in microseconds.
@@ -124,70 +136,71 @@ impl Deleted {
     }
 }
 
-/// Measures each engine of a Guira; other servers are left out, which is reported to `log`.
-///
-/// # Errors
-/// When a server cannot be started, a load or a delete fails, or an answer is wrong.
-pub fn run(case: &Case, options: &Options, log: &mut dyn FnMut(&str)) -> Result<Vec<Deleted>, LoadError> {
+/// Measures each engine of a Guira; other servers are left out, which is reported.
+pub(super) fn run(bench: &mut Bench<'_>) -> Result<Vec<Deleted>, LoadError> {
+    let case = Case::new(bench.scale());
     let mut all = Vec::new();
-    for kind in options.servers.iter().filter(|kind| kind.is_cache()) {
-        let Kind::Guira { binary, args } = kind else {
-            log(&format!("delete-prefix: skipped {}: delete by prefix is not supported", kind.name()));
-            continue;
-        };
-        for engine in &case.engines {
-            let args = [args.clone(), vec!["--engine".to_owned(), engine.clone()]].concat();
-            let kind = Kind::Guira { binary: binary.clone(), args };
-            log(&format!("delete-prefix: setting {} keys in {engine}", case.keys));
-            all.push(measure(case, engine, kind, options, log)?);
-        }
+    for (engine, kind) in bench.engines(NAME) {
+        bench.log(&format!("{NAME}: setting {} keys in {engine}", case.keys));
+        all.push(measure(&case, engine, kind, bench)?);
     }
     Ok(all)
 }
 
-fn measure(
-    case: &Case,
-    engine: &str,
-    kind: Kind,
-    options: &Options,
-    log: &mut dyn FnMut(&str),
-) -> Result<Deleted, LoadError> {
-    let server = Server::start(&Spec {
-        kind,
-        workers: 1,
-        memory: case.memory,
-        max_connections: None,
-        wire: Wire::Tcp,
-        cores: options.server_cores.clone(),
-        shape: Shape { key_len: 18, value_len: VALUE_LEN as usize },
-    })?;
+fn measure(case: &Case, engine: &str, kind: Kind, bench: &mut Bench<'_>) -> Result<Deleted, LoadError> {
+    let options = bench.options;
+    let server = Server::start(&Spec::new(kind, case.memory, &options.server_cores))?;
     let field =
         Field { keys: case.keys, addr: server.addr(), process: server.process(), duration: case.duration };
     field.set(0..case.keys)?;
     let items = server.stat("curr_items")?;
-    if (items as f64) < HELD_MIN * case.keys as f64 {
-        return Err(LoadError::Options(format!("{engine}: only {items} items of {} fit", case.keys)));
-    }
-    let mut rounds = Vec::new();
-    for number in 0..options.rounds {
+    require_held(engine, items, case.keys)?;
+    let rounds = bench.repeat(NAME, engine, |number| {
         let mut round = field.beside_load(options.seed.wrapping_add(number as u64))?;
         field.set(field.family())?;
         field.asked_for(&mut round)?;
         field.set(field.family())?;
-        log(&format!(
-            "delete-prefix: round {} of {}: {engine:<8} {:.0} us, crawled in {:.2} s, {:.3} of the operations per CPU second, {:.3} per second; {} of {} found",
-            number + 1,
-            options.rounds,
+        let line = format!(
+            "{:.0} us, crawled in {:.2} s, {:.3} of the operations per CPU second, {:.3} per second; {} of {} found",
             round.reply_us[0],
             round.crawl_s,
             round.kept(|rate| rate.per_cpu_s),
             round.kept(|rate| rate.per_s),
             round.found,
             round.asked
-        ));
-        rounds.push(round);
-    }
+        );
+        Ok((round, line))
+    })?;
     Ok(Deleted { engine: engine.to_owned(), items, rounds })
+}
+
+pub(super) fn table(results: &[Deleted]) -> String {
+    let millions = |deleted: &Deleted, of: fn(&Round) -> f64| significant(deleted.median(of) / 1e6, 3);
+    let kept = |deleted: &Deleted, of: fn(&Rate) -> f64| {
+        format!("{:.1}", 100.0 * deleted.median(|round| round.kept(of)))
+    };
+    rows(
+        results,
+        &[
+            ("engine", &|deleted| deleted.engine.clone()),
+            ("items", &|deleted| deleted.items.to_string()),
+            ("reply, µs", &|deleted| format!("{:.0}", deleted.median(|round| round.reply_us[0]))),
+            ("slowest", &|deleted| format!("{:.0}", deleted.slowest_us())),
+            ("crawl, s", &|deleted| significant(deleted.median(|round| round.crawl_s), 3)),
+            ("before, M/CPU s", &|deleted| millions(deleted, |round| round.before.per_cpu_s)),
+            ("during", &|deleted| millions(deleted, |round| round.during.per_cpu_s)),
+            ("after", &|deleted| millions(deleted, |round| round.after.per_cpu_s)),
+            ("kept, %", &|deleted| kept(deleted, |rate| rate.per_cpu_s)),
+            ("before, M/s", &|deleted| millions(deleted, |round| round.before.per_s)),
+            ("during", &|deleted| millions(deleted, |round| round.during.per_s)),
+            ("after", &|deleted| millions(deleted, |round| round.after.per_s)),
+            ("kept, %", &|deleted| kept(deleted, |rate| rate.per_s)),
+            ("found of those asked for", &|deleted| {
+                let sum = |of: fn(&Round) -> u64| deleted.rounds.iter().map(of).sum::<u64>();
+                format!("{} of {}", sum(|round| round.found), sum(|round| round.asked))
+            }),
+        ],
+    )
 }
 
 /// A server and what it holds.
@@ -219,14 +232,8 @@ impl Field {
     }
 
     fn model(&self, mix: Mix) -> Model {
-        Model {
-            popularity: Popularity::Uniform { count: self.family().start },
-            keys: KeyShape::families(self.keys / FAMILIES),
-            sizes: SizeModel::Constant(VALUE_LEN),
-            mix,
-            expiry: Expiry::NEVER,
-            on_miss: OnMiss::Leave,
-        }
+        let keys = KeyShape::families(self.keys / FAMILIES);
+        Model::uniform(keys, self.family().start, VALUE_LEN, mix)
     }
 
     fn run<S: Source>(
@@ -271,7 +278,7 @@ impl Field {
                 stop.store(true, Ordering::Relaxed);
                 crawl
             });
-            let source = Until { source: draws, stop: &stop };
+            let source = Until { draws, stop: &stop };
             let outcome = self.run((16, 32), source, clock, &mut timeline);
             (joined(deleter.join()), outcome)
         });
@@ -297,14 +304,8 @@ impl Field {
     /// Deletes by prefix, and asks for what is deleted from the reply on.
     fn asked_for(&self, round: &mut Round) -> Result<(), LoadError> {
         let (clock, stop) = (MonotonicClock::start(), AtomicBool::new(false));
-        let sweep = || Sweep {
-            model: self.model(Mix::Only(Operation::Multiget)),
-            keys: self.family(),
-            next: self.family().start,
-            swept: false,
-        };
         let once = AtomicBool::new(true);
-        let before = self.run((1, 4), Until { source: sweep(), stop: &once }, clock, &mut Quiet)?;
+        let before = self.run((1, 4), self.sweep(&once), clock, &mut Quiet)?;
         let counts = &before.counters.counts;
         if (counts.hits as f64) < HELD_MIN * counts.gets as f64 {
             let (hits, gets) = (counts.hits, counts.gets);
@@ -321,13 +322,18 @@ impl Field {
                 stop.store(true, Ordering::Relaxed);
                 through
             });
-            let outcome = self.run((1, 4), Until { source: sweep(), stop: &stop }, clock, &mut Quiet);
+            let outcome = self.run((1, 4), self.sweep(&stop), clock, &mut Quiet);
             (joined(waiter.join()), outcome)
         });
         through?;
         let counts = outcome?.counters.counts;
         (round.asked, round.found) = (counts.gets, counts.hits);
         Ok(())
+    }
+
+    fn sweep<'a>(&self, stop: &'a AtomicBool) -> Sweep<'a> {
+        let (model, keys) = (self.model(Mix::Only(Operation::Multiget)), self.family());
+        Sweep { model, next: keys.start, keys, swept: false, stop }
     }
 
     fn delete(&self, clock: MonotonicClock) -> Result<Crawl, LoadError> {
@@ -403,54 +409,35 @@ impl Connection {
     }
 }
 
-/// A stream that ends when it is told to.
-struct Until<'a, S> {
-    source: S,
+/// Draws that end when they are told to.
+struct Until<'a> {
+    draws: Draws,
     stop: &'a AtomicBool,
 }
 
-impl<S: Source + Endless> Source for Until<'_, S> {
+impl Source for Until<'_> {
     fn next_operation(&mut self) -> Option<Operation> {
-        if self.stop.load(Ordering::Relaxed) && self.source.may_end() {
-            return None;
-        }
-        self.source.next_operation()
+        if self.stop.load(Ordering::Relaxed) { None } else { self.draws.next_operation() }
     }
 
     fn append_key(&mut self, out: &mut Vec<u8>) -> Subject {
-        self.source.append_key(out)
+        self.draws.append_key(out)
     }
 }
 
-/// A stream that has no end of its own.
-trait Endless {
-    /// Whether it has given what it must.
-    fn may_end(&self) -> bool;
-}
-
-impl Endless for Draws {
-    fn may_end(&self) -> bool {
-        true
-    }
-}
-
-/// Gets of all keys of a range, in their order, again and again; once at least.
-struct Sweep {
+/// Gets of all keys of a range, in their order, again and again until it is told to stop; once at least.
+struct Sweep<'a> {
     model: Model,
     keys: std::ops::Range<u64>,
     next: u64,
     swept: bool,
+    stop: &'a AtomicBool,
 }
 
-impl Endless for Sweep {
-    fn may_end(&self) -> bool {
-        self.swept
-    }
-}
-
-impl Source for Sweep {
+impl Source for Sweep<'_> {
     fn next_operation(&mut self) -> Option<Operation> {
-        Some(Operation::Multiget)
+        let is_over = self.swept && self.stop.load(Ordering::Relaxed);
+        (!is_over).then_some(Operation::Multiget)
     }
 
     fn append_key(&mut self, out: &mut Vec<u8>) -> Subject {
@@ -515,9 +502,9 @@ impl Timeline {
 mod tests {
     use guira_harness::process::Process;
     use guira_sync::atomic::{AtomicBool, Ordering};
-    use guira_workload::{KeyShape, Mix, Operation};
+    use guira_workload::KeyShape;
 
-    use super::{Deleted, Field, Point, Rate, Round, Sweep, Timeline, Until};
+    use super::{Deleted, Field, Point, Rate, Round, Timeline};
     use crate::clock::MonotonicClock;
     use crate::source::Source;
 
@@ -529,21 +516,18 @@ mod tests {
 
     #[test]
     fn a_sweep_asks_for_each_key_under_the_prefix_before_it_ends() {
-        let field = field(1000);
-        let model = field.model(Mix::Only(Operation::Multiget));
-        let sweep = Sweep { model, keys: field.family(), next: field.family().start, swept: false };
         let stop = AtomicBool::new(true);
-        let mut until = Until { source: sweep, stop: &stop };
+        let mut sweep = field(1000).sweep(&stop);
         let mut keys = std::collections::HashSet::new();
-        while until.next_operation().is_some() {
+        while sweep.next_operation().is_some() {
             let mut key = Vec::new();
-            let id = until.append_key(&mut key).id;
+            let id = sweep.append_key(&mut key).id;
             assert!((900..1000).contains(&id) && key.starts_with(&KeyShape::prefix(9)), "{id}");
             keys.insert(key);
         }
         assert_eq!(keys.len(), 100);
         stop.store(false, Ordering::Relaxed);
-        assert!(until.next_operation().is_some(), "it goes on until it is told to stop");
+        assert!(sweep.next_operation().is_some(), "it goes on until it is told to stop");
     }
 
     #[test]

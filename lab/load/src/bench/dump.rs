@@ -7,17 +7,26 @@ use std::thread;
 use std::time::Duration;
 
 use guira_harness::affinity::pin_thread;
-use guira_harness::rounds::median;
+use guira_harness::rounds::median_of;
+use guira_workload::Popularity;
 use memchr::memchr_iter;
 use serde::Serialize;
 
-use super::loads::{DataSet, LoadSpec};
-use super::{Options, load_for, server_spec};
+use super::columns::{rows, significant};
+use super::driver::Bench;
+use super::loads::{self, DataSet, LoadSpec};
+use super::parameters::Scale;
+use super::{load_for, server_spec};
 use crate::clock::{Clock, MonotonicClock};
 use crate::engine::Quiet;
 use crate::error::LoadError;
 use crate::run::{Load, Outcome};
-use crate::server::{Kind, Server};
+use crate::server::{Kind, Server, Wire};
+
+const NAME: &str = "metadump";
+/// What stands above the table.
+pub(super) const CAPTION: &str = "get32 without and with `lru_crawler metadump all` in a loop on another connection, in millions of \
+    operations a second of time and of server processor time.";
 
 const COMMAND: &[u8] = b"lru_crawler metadump all\r\n";
 /// How long a server may be silent within a dump.
@@ -55,69 +64,84 @@ pub struct Dumped {
     pub beside_per_cpu_s: f64,
 }
 
-/// `load` with `keys` small items in `memory`.
-#[must_use]
-pub fn case(load: &LoadSpec, keys: u64, memory: u64, duration: Duration) -> Case {
-    let popularity = guira_workload::Popularity::Uniform { count: keys };
-    let data = DataSet { keys, memory, ..load.data.clone() };
-    Case { load: LoadSpec { name: "metadump", data, popularity, ..load.clone() }, duration }
+impl Case {
+    pub(super) fn new(scale: Scale) -> Result<Self, LoadError> {
+        let (load, keys) = (loads::named("get32")?, scale.part(10_000_000));
+        let data = DataSet { keys, memory: scale.part(2 << 30), ..load.data.clone() };
+        let load = LoadSpec { name: NAME, data, popularity: Popularity::Uniform { count: keys }, ..load };
+        Ok(Self { load, duration: scale.or(Duration::from_secs(5), Duration::from_secs(1)) })
+    }
 }
 
-/// Measures one server without and with dumps; none when it cannot dump, which is reported to `log`.
-///
-/// # Errors
-/// When the server cannot be started, a load or a dump fails, or it answers wrongly.
-pub fn measure(
-    case: &Case,
-    kind: &Kind,
-    options: &Options,
-    log: &mut dyn FnMut(&str),
-) -> Result<Option<Dumped>, LoadError> {
+/// Measures one cache after the other, without and with dumps; those that cannot dump are left out, which is reported.
+pub(super) fn run(bench: &mut Bench<'_>) -> Result<Vec<Dumped>, LoadError> {
+    let case = Case::new(bench.scale())?;
+    let mut all = Vec::new();
+    for kind in bench.caches(NAME, Wire::Tcp) {
+        all.extend(measure(&case, kind, bench)?);
+    }
+    Ok(all)
+}
+
+fn measure(case: &Case, kind: &Kind, bench: &mut Bench<'_>) -> Result<Option<Dumped>, LoadError> {
+    let options = bench.options;
     let server = Server::start(&server_spec(&case.load, kind, options))?;
     let failed = LoadError::system("a dump failed");
     if let Some(refusal) = Dump::open(server.addr()).and_then(|mut dump| dump.refusal()).map_err(&failed)? {
-        log(&format!("metadump: skipped {}: the reply is {refusal:?}", kind.name()));
+        bench.log(&format!("{NAME}: skipped {}: the reply is {refusal:?}", kind.name()));
         return Ok(None);
     }
-    log(&format!("metadump: setting {} keys in {}", case.load.data.keys, kind.name()));
+    bench.log(&format!("{NAME}: setting {} keys in {}", case.load.data.keys, kind.name()));
     load_for(&case.load, &server, options, 0).preload(&mut Quiet)?.require_right()?;
-    let (mut alone, mut beside, mut dumps) = (Vec::new(), Vec::new(), Vec::new());
-    for round in 0..options.rounds {
+    let rounds = bench.repeat(NAME, kind.name(), |round| {
         let load = Load { duration: case.duration, ..load_for(&case.load, &server, options, round) };
         let run = || -> Result<Outcome, LoadError> {
             let outcome = load.run(Some(server.process()), &mut Quiet)?;
             outcome.require_right()?;
             Ok(outcome)
         };
-        alone.push(run()?);
-        let (outcome, listed) = beside_dumps(server.addr(), &options.client_cores, Pauses::None, run)?;
-        beside.push(outcome);
-        dumps.extend(listed);
-        log(&format!(
-            "metadump: round {} of {}: {:<9} {:.3} M operations per second alone, {:.3} beside {} dumps",
-            round + 1,
-            options.rounds,
-            kind.name(),
-            alone[round].per_second() / 1e6,
-            beside[round].per_second() / 1e6,
+        let alone = run()?;
+        let (beside, dumps) = beside_dumps(server.addr(), &options.client_cores, Pauses::None, run)?;
+        let line = format!(
+            "{:.3} M operations per second alone, {:.3} beside {} dumps",
+            alone.per_second() / 1e6,
+            beside.per_second() / 1e6,
             dumps.len(),
-        ));
-    }
-    let of = |outcomes: &[Outcome], figure: fn(&Outcome) -> f64| {
-        median(&outcomes.iter().map(figure).collect::<Vec<_>>())
-    };
+        );
+        Ok(((alone, beside, dumps), line))
+    })?;
     let per_cpu = |outcome: &Outcome| outcome.per_cpu_second().unwrap_or(0.0);
+    let dumps: Vec<&Listed> = rounds.iter().flat_map(|(_, _, dumps)| dumps).collect();
     Ok(Some(Dumped {
         server: kind.name().to_owned(),
         items: server.stat("curr_items")?,
         listed: dumps.last().map_or(0, |dump| dump.items),
         dumps: dumps.len(),
-        seconds_per_dump: median(&dumps.iter().map(|dump| dump.seconds).collect::<Vec<_>>()),
-        alone_per_s: of(&alone, Outcome::per_second),
-        beside_per_s: of(&beside, Outcome::per_second),
-        alone_per_cpu_s: of(&alone, per_cpu),
-        beside_per_cpu_s: of(&beside, per_cpu),
+        seconds_per_dump: median_of(&dumps, |dump| dump.seconds),
+        alone_per_s: median_of(&rounds, |(alone, ..)| alone.per_second()),
+        beside_per_s: median_of(&rounds, |(_, beside, _)| beside.per_second()),
+        alone_per_cpu_s: median_of(&rounds, |(alone, ..)| per_cpu(alone)),
+        beside_per_cpu_s: median_of(&rounds, |(_, beside, _)| per_cpu(beside)),
     }))
+}
+
+pub(super) fn table(results: &[Dumped]) -> String {
+    rows(
+        results,
+        &[
+            ("server", &|dumped| dumped.server.clone()),
+            ("items held", &|dumped| dumped.items.to_string()),
+            ("listed", &|dumped| dumped.listed.to_string()),
+            ("seconds a dump", &|dumped| significant(dumped.seconds_per_dump, 3)),
+            ("alone, M/s", &|dumped| significant(dumped.alone_per_s / 1e6, 3)),
+            ("beside, M/s", &|dumped| significant(dumped.beside_per_s / 1e6, 3)),
+            ("beside ÷ alone", &|dumped| {
+                format!("{:.2}", dumped.beside_per_s / dumped.alone_per_s.max(1e-9))
+            }),
+            ("alone, M/CPU s", &|dumped| significant(dumped.alone_per_cpu_s / 1e6, 3)),
+            ("beside, M/CPU s", &|dumped| significant(dumped.beside_per_cpu_s / 1e6, 3)),
+        ],
+    )
 }
 
 /// How long is waited between dumps.

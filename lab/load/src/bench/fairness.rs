@@ -11,21 +11,24 @@ use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::thread;
 use std::time::Duration;
 
-use guira_harness::rounds::{median, turns};
+use guira_harness::rounds::median_of;
 use guira_workload::{KeyShape, Mix, Operation, Popularity, SizeModel, mix::Weights};
 use serde::Serialize;
 
+use super::columns::{missing, rows, significant};
+use super::driver::Bench;
 use super::dump::{Pauses, beside_dumps};
 use super::idle::allow_files;
 use super::loads::{DataSet, LoadSpec, small, uniform};
-use super::{Options, load_for, preloaded};
+use super::parameters::Scale;
+use super::{Options, load_for};
 use crate::clock::{Clock, MonotonicClock};
 use crate::counters::Percentiles;
 use crate::engine::Quiet;
 use crate::error::LoadError;
 use crate::pace::{Gaps, Pace};
 use crate::run::{Load, Outcome};
-use crate::server::{GUIRA, Server};
+use crate::server::{GUIRA, Server, Wire};
 
 /// The share of what memcached could give that all servers are asked for.
 const SHARE: f64 = 0.9;
@@ -48,9 +51,15 @@ const STORM: Duration = Duration::from_millis(500);
 /// How often a storm looks whether it is over.
 const LOOK: Duration = Duration::from_millis(10);
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Plan {
-    pub keys: u64,
+const NAME: &str = "fairness";
+/// What stands above the table.
+pub(super) const CAPTION: &str = "A client with one get in flight on each of four connections, beside others: its latencies in µs, medians of the rounds; beside 500 that do not read \
+    it has 4,000 gets per second by a timetable, and latencies count from when each was due. \
+    The others go as fast as they can (free), or on every server at a pace that memcached can go (equal).";
+
+/// Short items that the servers hold beside the long ones.
+pub(super) const fn keys(scale: Scale) -> u64 {
+    scale.part(500_000)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,7 +99,7 @@ impl Other {
 
     fn loads(
         self,
-        plan: Plan,
+        spec: &LoadSpec,
         server: &Server,
         options: &Options,
         round: usize,
@@ -98,11 +107,11 @@ impl Other {
         let of = |spec: &LoadSpec| Load { cores: Vec::new(), ..load_for(spec, server, options, round) };
         let gets = |connections| {
             let pipeline = TOGETHER as usize;
-            of(&LoadSpec { connections, pipeline, ..spec(plan) })
+            of(&LoadSpec { connections, pipeline, ..spec.clone() })
         };
         Ok(match self {
             Self::Gets => vec![gets(4)],
-            Self::Mixture => vec![long(&of(&spec(plan)))?, gets(2)],
+            Self::Mixture => vec![long(&of(spec))?, gets(2)],
             Self::Nobody | Self::Dumps | Self::Storm => Vec::new(),
         })
     }
@@ -131,7 +140,7 @@ impl Beside {
     /// The median of the rounds of some figure.
     #[must_use]
     pub fn median(&self, figure: impl Fn(&Round) -> f64) -> f64 {
-        median(&self.rounds.iter().map(figure).collect::<Vec<_>>())
+        median_of(&self.rounds, figure)
     }
 
     /// What each of the others had, per second: medians of the rounds.
@@ -141,9 +150,9 @@ impl Beside {
     }
 }
 
-fn spec(plan: Plan) -> LoadSpec {
-    let data = DataSet { keys: plan.keys, workers: 2, ..small() };
-    LoadSpec { connections: 4, ..uniform("fairness", "", data, Operation::Get) }
+fn spec(keys: u64) -> LoadSpec {
+    let data = DataSet { keys, workers: 2, ..small() };
+    LoadSpec { connections: 4, ..uniform(NAME, "", data, Operation::Get) }
 }
 
 /// Gets and sets of long values over two connections.
@@ -159,109 +168,106 @@ fn long(load: &Load) -> Result<Load, LoadError> {
 }
 
 /// Measures all caches, alternating, beside each of the others: as fast as those go, and then at a pace that memcached can go.
-///
-/// # Errors
-/// When a server cannot be started, a load fails, or a cache answers wrongly.
-pub fn run(plan: Plan, options: &Options, log: &mut dyn FnMut(&str)) -> Result<Vec<Beside>, LoadError> {
+pub(super) fn run(bench: &mut Bench<'_>) -> Result<Vec<Beside>, LoadError> {
     allow_files(2 * CROWD)?;
-    let mut servers: Vec<Server> = Vec::new();
-    for kind in options.servers.iter().filter(|kind| kind.is_cache()) {
-        log(&format!("fairness: starting {} and setting {} keys", kind.name(), plan.keys));
-        let server = preloaded(&spec(plan), kind, options)?;
-        long(&load_for(&spec(plan), &server, options, 0))?.preload(&mut Quiet)?.require_right()?;
-        servers.push(server);
+    let spec = spec(keys(bench.scale()));
+    let kinds = bench.caches(NAME, Wire::Tcp);
+    let mut servers = bench.start(NAME, &spec, &kinds)?;
+    for server in &servers {
+        long(&load_for(&spec, server, bench.options, 0))?.preload(&mut Quiet)?.require_right()?;
     }
-    let bench = Fairness { plan, options, servers };
     let mut results = Vec::new();
     for other in Other::ALL {
-        let free = bench.rounds(other, None, log)?;
+        let free = rounds(&spec, other, None, &mut servers, bench)?;
         let peer = free.iter().find(|beside| beside.server != GUIRA).or(free.first());
         let rates: Option<Vec<f64>> = peer
             .filter(|_| other.has_pace())
             .map(|peer| peer.rates().iter().map(|rate| SHARE * rate).collect());
         results.extend(free);
         if let Some(rates) = rates {
-            results.extend(bench.rounds(other, Some(&rates), log)?);
+            results.extend(rounds(&spec, other, Some(&rates), &mut servers, bench)?);
         }
     }
     Ok(results)
 }
 
-struct Fairness<'a> {
-    plan: Plan,
-    options: &'a Options,
-    servers: Vec<Server>,
+/// All rounds beside `other`, at these rates if there are any.
+fn rounds(
+    spec: &LoadSpec,
+    other: Other,
+    rates: Option<&[f64]>,
+    servers: &mut [Server],
+    bench: &mut Bench<'_>,
+) -> Result<Vec<Beside>, LoadError> {
+    let (options, pace) = (bench.options, if rates.is_some() { "equal" } else { "free" });
+    let part = format!("{NAME}: beside {} ({pace})", other.name());
+    let rounds = bench.alternate(&part, servers, Server::name, |server, round| {
+        let measured = measure(spec, other, rates, server, options, round)?;
+        let line = format!("p99 {:.0} us", measured.latency.p99_us);
+        Ok((measured, line))
+    })?;
+    let beside = |(server, rounds)| Beside { other: other.name(), pace, server, rounds };
+    Ok(rounds.into_iter().map(beside).collect())
 }
 
-impl Fairness<'_> {
-    /// All rounds beside `other`, at these rates if there are any.
-    fn rounds(
-        &self,
-        other: Other,
-        rates: Option<&[f64]>,
-        log: &mut dyn FnMut(&str),
-    ) -> Result<Vec<Beside>, LoadError> {
-        let pace = if rates.is_some() { "equal" } else { "free" };
-        let series = |server: &Server| Beside {
-            other: other.name(),
-            pace,
-            server: server.name().to_owned(),
-            rounds: Vec::new(),
-        };
-        let mut results: Vec<Beside> = self.servers.iter().map(series).collect();
-        for round in 0..self.options.rounds {
-            for index in turns(round, self.servers.len()) {
-                let server = &self.servers[index];
-                let measured = self.round(other, rates, server, round)?;
-                log(&format!(
-                    "fairness: beside {} ({pace}), round {} of {}: {:<9} p99 {:.0} us",
-                    other.name(),
-                    round + 1,
-                    self.options.rounds,
-                    server.name(),
-                    measured.latency.p99_us
-                ));
-                results[index].rounds.push(measured);
+fn measure(
+    spec: &LoadSpec,
+    other: Other,
+    rates: Option<&[f64]>,
+    server: &Server,
+    options: &Options,
+    round: usize,
+) -> Result<Round, LoadError> {
+    let little = Load {
+        cores: Vec::new(),
+        pace: other.pace_of_little(),
+        seed: options.seed.wrapping_add(1 << 32),
+        ..load_for(spec, server, options, round)
+    };
+    let little = || right(&little);
+    match other {
+        Other::Nobody | Other::Gets | Other::Mixture => {
+            let mut loads = other.loads(spec, server, options, round)?;
+            for (load, rate) in loads.iter_mut().zip(rates.unwrap_or_default()) {
+                let together = if load.pipeline > 1 { TOGETHER } else { 1 };
+                load.pace = Pace::Open { rate_per_s: *rate, arrivals: Gaps::Batches(together) };
             }
+            beside_loads(&loads, little)
         }
-        Ok(results)
+        Other::Dumps => {
+            let every = rates.and_then(<[f64]>::first).map(|rate| Duration::from_secs_f64(1.0 / rate));
+            let pauses = every.map_or(Pauses::None, Pauses::Every);
+            let (outcome, listed) = beside_dumps(server.addr(), &[], pauses, little)?;
+            let seconds = median_of(&listed, |dump| dump.seconds);
+            let rate = 1.0 / seconds.max(every.unwrap_or_default().as_secs_f64()).max(1e-9);
+            let bytes = median_of(&listed, |dump| dump.bytes as f64);
+            Ok(Round::of(&outcome, vec![rate], rate * bytes))
+        }
+        Other::Storm => beside_storm(server.addr(), spec.data.keys, little),
     }
+}
 
-    fn round(
-        &self,
-        other: Other,
-        rates: Option<&[f64]>,
-        server: &Server,
-        round: usize,
-    ) -> Result<Round, LoadError> {
-        let little = Load {
-            cores: Vec::new(),
-            pace: other.pace_of_little(),
-            seed: self.options.seed.wrapping_add(1 << 32),
-            ..load_for(&spec(self.plan), server, self.options, round)
-        };
-        let little = || right(&little);
-        match other {
-            Other::Nobody | Other::Gets | Other::Mixture => {
-                let mut loads = other.loads(self.plan, server, self.options, round)?;
-                for (load, rate) in loads.iter_mut().zip(rates.unwrap_or_default()) {
-                    let together = if load.pipeline > 1 { TOGETHER } else { 1 };
-                    load.pace = Pace::Open { rate_per_s: *rate, arrivals: Gaps::Batches(together) };
-                }
-                beside_loads(&loads, little)
-            }
-            Other::Dumps => {
-                let every = rates.and_then(<[f64]>::first).map(|rate| Duration::from_secs_f64(1.0 / rate));
-                let pauses = every.map_or(Pauses::None, Pauses::Every);
-                let (outcome, listed) = beside_dumps(server.addr(), &[], pauses, little)?;
-                let seconds = median(&listed.iter().map(|dump| dump.seconds).collect::<Vec<_>>());
-                let rate = 1.0 / seconds.max(every.unwrap_or_default().as_secs_f64()).max(1e-9);
-                let bytes = median(&listed.iter().map(|dump| dump.bytes as f64).collect::<Vec<_>>());
-                Ok(Round::of(&outcome, vec![rate], rate * bytes))
-            }
-            Other::Storm => beside_storm(server.addr(), self.plan, little),
-        }
-    }
+pub(super) fn table(results: &[Beside]) -> String {
+    let of = |beside: &Beside, figure: fn(&Percentiles) -> f64| {
+        format!("{:.0}", beside.median(|round| figure(&round.latency)))
+    };
+    rows(
+        results,
+        &[
+            ("beside", &|beside| beside.other.to_owned()),
+            ("pace", &|beside| beside.pace.to_owned()),
+            ("server", &|beside| beside.server.clone()),
+            ("p50", &|beside| of(beside, |latency| latency.p50_us)),
+            ("p99", &|beside| of(beside, |latency| latency.p99_us)),
+            ("p99.9", &|beside| of(beside, |latency| latency.p999_us)),
+            ("max", &|beside| of(beside, |latency| latency.max_us)),
+            ("the others, per second", &|beside| {
+                let rates: Vec<String> = beside.rates().iter().map(|rate| significant(*rate, 3)).collect();
+                if rates.is_empty() { missing() } else { rates.join(" + ") }
+            }),
+            ("their MB/s", &|beside| format!("{:.0}", beside.median(|round| round.others_bytes_per_s) / 1e6)),
+        ],
+    )
 }
 
 impl Round {
@@ -297,12 +303,12 @@ fn beside_loads(
 
 fn beside_storm(
     addr: SocketAddr,
-    plan: Plan,
+    keys: u64,
     little: impl FnOnce() -> Result<Outcome, LoadError>,
 ) -> Result<Round, LoadError> {
     let (stop, stopped) = mpsc::channel::<()>();
     thread::scope(|scope| {
-        let crowd = scope.spawn(move || storms(addr, plan, &stopped));
+        let crowd = scope.spawn(move || storms(addr, keys, &stopped));
         let outcome = little();
         drop(stop);
         let rate = crowd.join().unwrap_or_else(|_| Err(io::Error::other("the crowd panicked")));
@@ -312,9 +318,8 @@ fn beside_storm(
 }
 
 /// One storm after the other until `stopped` has no sender any more; returns how many connections a second that was.
-fn storms(addr: SocketAddr, plan: Plan, stopped: &Receiver<()>) -> io::Result<f64> {
-    let keys =
-        KeyShape::new(LONG_KEY_LEN, LONG_KEY_LEN, LONG_KEYS.min(plan.keys)).map_err(io::Error::other)?;
+fn storms(addr: SocketAddr, count: u64, stopped: &Receiver<()>) -> io::Result<f64> {
+    let keys = KeyShape::new(LONG_KEY_LEN, LONG_KEY_LEN, LONG_KEYS.min(count)).map_err(io::Error::other)?;
     let mut request = Vec::new();
     for id in 0..ASKED as u64 {
         request.extend_from_slice(b"get ");
@@ -347,7 +352,7 @@ mod tests {
     use std::sync::mpsc;
     use std::thread;
 
-    use super::{Beside, CROWD, Plan, Round, allow_files, storms};
+    use super::{Beside, CROWD, Round, allow_files, storms};
 
     #[test]
     fn medians_are_of_rounds_and_each_of_the_others_has_its_rate() {
@@ -374,7 +379,7 @@ mod tests {
             String::from_utf8_lossy(&asked).into_owned()
         });
         allow_files(2 * CROWD).unwrap();
-        let rate = storms(addr, Plan { keys: 1000 }, &stopped).unwrap();
+        let rate = storms(addr, 1000, &stopped).unwrap();
         assert!(rate > 0.0);
         assert!(server.join().unwrap().starts_with("get "));
     }

@@ -14,14 +14,17 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::Serialize;
 
 use super::Options;
+use super::columns::{mib, rows};
+use super::driver::Bench;
 use crate::error::LoadError;
-use crate::floor::Shape;
 use crate::process::Process;
 use crate::protocol::Protocol;
 use crate::server::{Kind, Server, Spec, Wire};
 use crate::stream::Stream;
 use crate::target::{Carrier, Target};
 
+/// Connections that are opened over TCP.
+pub(super) const MANY: usize = 10_000;
 /// Connections that a server is allowed.
 const CONNECTIONS_MAX: u32 = 20_000;
 const MEMORY: u64 = 1 << 30;
@@ -63,20 +66,28 @@ pub struct Idle {
     pub bytes_per_connection: f64,
 }
 
+/// Measures one cache after the other; none when this process may not open so many files, which is reported to the log.
+pub(super) fn run(case: Case, bench: &mut Bench<'_>) -> Result<Vec<Idle>, LoadError> {
+    if let Err(error) = allow_files(case.connections) {
+        // Not worth losing what was measured before.
+        bench.log(&format!("{}: skipped: {error}", case.name));
+        return Ok(Vec::new());
+    }
+    let mut all = Vec::new();
+    for kind in bench.caches(case.name, case.wire) {
+        bench.log(&format!("{}: opening {} connections to {}", case.name, case.connections, kind.name()));
+        all.push(measure(case, kind, bench.options)?);
+    }
+    Ok(all)
+}
+
 /// Opens the connections of `case` to one server, and looks at its resident size before and after. This process, and with
 /// it the server, must be allowed to open that many files.
-///
-/// # Errors
-/// When the server cannot be started, or a connection fails or is closed.
-pub fn measure(case: Case, kind: &Kind, options: &Options) -> Result<Idle, LoadError> {
+fn measure(case: Case, kind: &Kind, options: &Options) -> Result<Idle, LoadError> {
     let server = Server::start(&Spec {
-        kind: kind.clone(),
-        workers: 1,
-        memory: MEMORY,
         max_connections: Some(CONNECTIONS_MAX),
         wire: case.wire,
-        cores: options.server_cores.clone(),
-        shape: Shape { key_len: 4, value_len: 32 },
+        ..Spec::new(kind.clone(), MEMORY, &options.server_cores)
     })?;
     let mut crowd = Crowd::new(server.target(Protocol::Text));
     crowd.add()?;
@@ -103,6 +114,20 @@ impl Idle {
             bytes_per_connection: grown as f64 / case.connections.max(1) as f64,
         }
     }
+}
+
+pub(super) fn table(idle: &[Idle]) -> String {
+    rows(
+        idle,
+        &[
+            ("case", &|idle| idle.case.to_owned()),
+            ("server", &|idle| idle.server.clone()),
+            ("connections", &|idle| idle.connections.to_string()),
+            ("resident before, MiB", &|idle| format!("{:.1}", mib(idle.resident_before))),
+            ("after, MiB", &|idle| format!("{:.1}", mib(idle.resident_after))),
+            ("bytes per connection", &|idle| format!("{:.0}", idle.bytes_per_connection)),
+        ],
+    )
 }
 
 /// Lets this process, and the servers that it starts from now on, have `connections` open.

@@ -6,18 +6,17 @@
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use guira_harness::scratch::Scratch;
 use guira_harness::server::{ServerProcess, Signal, Spec};
-use guira_workload::{
-    Expiry, Generator, KeyShape, Mix, Model, OnMiss, Operation, Popularity, Rng, SizeModel, ValuePool,
-};
+use guira_workload::{Generator, KeyShape, Mix, Model, Operation, Rng, ValuePool};
 use serde::Serialize;
 
-use super::Options;
+use super::columns::{header, push};
+use super::driver::Bench;
 use crate::clock::MonotonicClock;
 use crate::engine::{self, Quiet, Span};
 use crate::error::LoadError;
@@ -29,6 +28,9 @@ use crate::server::{GUIRA, Kind};
 use crate::source::{Draws, Limited, Preload, Source};
 use crate::target::Target;
 
+/// What stands above the table.
+pub(super) const CAPTION: &str = "Instructions in user mode for an operation: callgrind, one worker and one connection, the difference of two runs.";
+
 const KEYS: u64 = 1000;
 const VALUE_LEN: u32 = 32;
 /// How long a server may take to start or to end: valgrind is slow, and translates each line of code that it meets.
@@ -36,13 +38,6 @@ const WAIT_MAX: Duration = Duration::from_secs(120);
 /// Arguments of every server. valgrind has no clock for the advice.
 const ARGUMENTS: [&str; 5] =
     ["serve", "--listen=127.0.0.1:0", "--workers=1", "--memory=64MiB", "--disable-advice"];
-
-#[derive(Debug, Clone)]
-pub struct Plan {
-    /// Another guira, to be compared with.
-    pub against: Option<PathBuf>,
-    pub engines: Vec<String>,
-}
 
 /// A load of which the requests are counted.
 #[derive(Debug, Clone, Copy)]
@@ -91,28 +86,62 @@ pub struct Counted {
 }
 
 /// Counts every load with every engine; nothing without valgrind, which is reported to `log`.
-///
-/// # Errors
-/// When a server cannot be started, a load fails, or callgrind leaves no count.
-pub fn run(plan: &Plan, options: &Options, log: &mut dyn FnMut(&str)) -> Result<Vec<Counted>, LoadError> {
+pub(super) fn run(bench: &mut Bench<'_>) -> Result<Vec<Counted>, LoadError> {
     if !has_valgrind() {
-        log("instructions: skipped: valgrind is not installed (apt-get install valgrind)");
+        bench.log("instructions: skipped: valgrind is not installed (apt-get install valgrind)");
         return Ok(Vec::new());
     }
+    let (options, parameters) = (bench.options, bench.parameters);
     let mut all = Vec::new();
     for kind in &options.servers {
         let Kind::Guira { binary, args } = kind else { continue };
-        for engine in &plan.engines {
+        for engine in &parameters.engines {
             for case in &CASES {
                 let count = |binary: &Path| per_operation(binary, args, engine, case);
                 let instructions = count(binary)?;
-                let against = plan.against.as_deref().map(count).transpose()?;
-                log(&format!("instructions: {engine:<8} {:<26} {instructions:.0}", case.name));
+                let against = parameters.against.as_deref().map(count).transpose()?;
+                bench.log(&format!("instructions: {engine:<8} {:<26} {instructions:.0}", case.name));
                 all.push(Counted { load: case.name, engine: engine.clone(), instructions, against });
             }
         }
     }
     Ok(all)
+}
+
+/// A row for each load and a column for each engine; three if there is another binary.
+pub(super) fn table(results: &[Counted]) -> String {
+    let (mut loads, mut engines): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
+    for counted in results {
+        if !loads.contains(&counted.load) {
+            loads.push(counted.load);
+        }
+        if !engines.contains(&counted.engine.as_str()) {
+            engines.push(&counted.engine);
+        }
+    }
+    let is_compared = results.iter().any(|counted| counted.against.is_some());
+    let mut columns = vec![String::new()];
+    for engine in &engines {
+        columns.push((*engine).to_owned());
+        if is_compared {
+            columns.extend([format!("{engine}, the other"), "difference, %".to_owned()]);
+        }
+    }
+    let mut table = header(&columns);
+    for load in loads {
+        push(&mut table, format_args!("| {load} |"));
+        for engine in &engines {
+            let is_it = |counted: &&Counted| counted.load == load && counted.engine == *engine;
+            let Some(counted) = results.iter().find(is_it) else { continue };
+            push(&mut table, format_args!(" {:.0} |", counted.instructions));
+            if let Some(against) = counted.against {
+                let difference = 100.0 * (counted.instructions / against.max(1e-9) - 1.0);
+                push(&mut table, format_args!(" {against:.0} | {difference:+.1} |"));
+            }
+        }
+        table.push('\n');
+    }
+    table
 }
 
 fn has_valgrind() -> bool {
@@ -137,14 +166,7 @@ fn count(binary: &Path, args: &[String], engine: &str, case: &Case, requests: u6
     command.args(ARGUMENTS).args(["--engine", engine]).args(args);
     let listening = ServerProcess::listening(Spec::of_service(command), "");
     let (mut process, addr) = listening.map_err(|error| fail(error.to_string()))?;
-    let model = Model {
-        popularity: Popularity::Uniform { count: KEYS },
-        keys: KeyShape::sixteen(),
-        sizes: SizeModel::Constant(VALUE_LEN),
-        mix: Mix::Only(case.operation),
-        expiry: Expiry::NEVER,
-        on_miss: OnMiss::Leave,
-    };
+    let model = Model::uniform(KeyShape::sixteen(), KEYS, VALUE_LEN, Mix::Only(case.operation));
     ask(addr, 64, 1, Preload::new(model.clone(), 0, KEYS))?;
     let draws = Draws::new(Generator::new(model, Rng::new(1)));
     ask(addr, case.pipeline, case.keys, Limited::new(draws, requests))?;

@@ -146,6 +146,15 @@ pub fn all() -> Result<Vec<LoadSpec>, LoadError> {
     Ok(loads)
 }
 
+/// The load of this name.
+///
+/// # Errors
+/// When there is none.
+pub(super) fn named(name: &str) -> Result<LoadSpec, LoadError> {
+    let found = all()?.into_iter().find(|spec| spec.name == name);
+    found.ok_or_else(|| LoadError::Options(format!("unknown load {name:?}")))
+}
+
 /// What costs more than the floor here is instructions: nothing misses the processor's caches.
 fn of_few_keys() -> [LoadSpec; FEW.len()] {
     let few = || DataSet { keys: 10_000, ..small() };

@@ -1,17 +1,15 @@
 //! Memory: how large the process becomes for what it holds.
 
-use std::time::Duration;
-
-use guira_workload::{Expiry, KeyShape, Mix, Model, OnMiss, Operation, Popularity, SizeModel, cachelib};
+use guira_workload::{Expiry, KeyShape, Mix, Model, Operation, SizeModel, cachelib};
 use serde::Serialize;
 
 use super::Options;
+use super::columns::{mib, rows};
+use super::driver::Bench;
+use super::parameters::Scale;
 use crate::engine::Quiet;
 use crate::equal;
 use crate::error::LoadError;
-use crate::floor::Shape;
-use crate::pace::Pace;
-use crate::reply::Check;
 use crate::request::ItemStyle;
 use crate::run::Load;
 use crate::server::{Kind, Server, Spec, Wire};
@@ -65,6 +63,16 @@ pub struct Held {
     pub sets_per_cpu_s: f64,
 }
 
+/// Memory allowed to the servers of all cases but the sweep's.
+pub(super) const fn allowed(scale: Scale) -> u64 {
+    scale.part(1024 * MIB)
+}
+
+/// Keys that are set, more than fit.
+pub(super) const fn keys(scale: Scale) -> u64 {
+    scale.part(25_000_000)
+}
+
 /// The case of small items: `keys` distinct keys of 16 bytes with values of 32 into `memory`.
 #[must_use]
 pub fn small(name: &str, memory: u64, keys: u64) -> Case {
@@ -115,21 +123,27 @@ pub fn production(memory: u64) -> Result<Case, LoadError> {
     Ok(Case { shape, sizes, ..small("kvcache_reg", memory, keys) })
 }
 
+/// Measures every case on every server that it is for.
+pub(super) fn measure_all(cases: &[Case], bench: &mut Bench<'_>) -> Result<Vec<Held>, LoadError> {
+    let mut held = Vec::new();
+    for case in cases {
+        for kind in bench.caches(&case.name, Wire::Tcp).into_iter().filter(|kind| case.is_for(kind)) {
+            bench.log(&format!("memory {}: setting {} keys in {}", case.name, case.keys, kind.name()));
+            held.push(measure(case, kind, bench.options)?);
+        }
+    }
+    Ok(held)
+}
+
 /// Fills one server with `case`; the figures are read when all sets are answered.
-///
-/// # Errors
-/// When the server cannot be started or filled, or answers wrongly.
-pub fn measure(case: &Case, kind: &Kind, options: &Options) -> Result<Held, LoadError> {
-    let spec = spec(case, kind, options);
-    let server = Server::start(&spec)?;
+fn measure(case: &Case, kind: &Kind, options: &Options) -> Result<Held, LoadError> {
+    let server = Server::start(&spec(case, kind, options))?;
     let process = server.process();
     let cpu = || process.cpu_ns().map_err(LoadError::system("cannot read the server's processor time"));
     let before = cpu()?;
     fill(case, &server, options)?;
     let cpu_s = (cpu()? - before) as f64 / 1e9;
-    let resident =
-        process.resident_bytes().map_err(LoadError::system("cannot read the server's resident size"))?;
-    let items = server.stat("curr_items")?;
+    let (resident, items) = (server.resident_bytes()?, server.stat("curr_items")?);
     Ok(Held {
         case: case.name.clone(),
         server: kind.name().to_owned(),
@@ -142,12 +156,14 @@ pub fn measure(case: &Case, kind: &Kind, options: &Options) -> Result<Held, Load
 }
 
 /// Measures every cache of the bench with `case`: Guira (or the first) as it is, the others at its resident size.
-///
-/// # Errors
-/// As [`measure`].
-pub fn measure_at_equal_size(case: &Case, options: &Options) -> Result<Vec<Held>, LoadError> {
+pub(super) fn measure_at_equal_size(case: &Case, bench: &mut Bench<'_>) -> Result<Vec<Held>, LoadError> {
+    bench.log(&format!(
+        "items {}: setting {} keys in each cache at equal resident size",
+        case.name, case.keys
+    ));
+    let options = bench.options;
     let mut held: Vec<Held> = Vec::new();
-    let mut kinds: Vec<&Kind> = options.servers.iter().filter(|kind| kind.is_cache()).collect();
+    let mut kinds = bench.caches(&case.name, Wire::Tcp);
     kinds.sort_by_key(|kind| !matches!(kind, Kind::Guira { .. }));
     for kind in kinds {
         let memory = match held.first() {
@@ -162,40 +178,38 @@ pub fn measure_at_equal_size(case: &Case, options: &Options) -> Result<Vec<Held>
 }
 
 fn spec(case: &Case, kind: &Kind, options: &Options) -> Spec {
-    Spec {
-        kind: kind.clone(),
-        workers: 1,
-        memory: case.memory,
-        max_connections: None,
-        wire: Wire::Tcp,
-        cores: options.server_cores.clone(),
-        shape: Shape { key_len: 16, value_len: 32 },
-    }
+    Spec::new(kind.clone(), case.memory, &options.server_cores)
 }
 
 pub(crate) fn fill(case: &Case, server: &Server, options: &Options) -> Result<(), LoadError> {
+    let model = Model {
+        sizes: case.sizes.clone(),
+        expiry: Expiry::after(case.exptime),
+        ..Model::uniform(case.shape, case.keys, 0, Mix::Only(Operation::Set))
+    };
     let load = Load {
-        target: Target::text(server.addr()),
-        threads: 1,
         connections: 4,
         pipeline: 64,
-        pace: Pace::Closed,
-        model: Model {
-            popularity: Popularity::Uniform { count: case.keys },
-            keys: case.shape,
-            sizes: case.sizes.clone(),
-            mix: Mix::Only(Operation::Set),
-            expiry: Expiry::after(case.exptime),
-            on_miss: OnMiss::Leave,
-        },
         style: ItemStyle { flags: case.flags, multiget_keys: 1 },
-        check: Check::Contents { sample: 1 },
-        warmup: Duration::ZERO,
-        duration: Duration::ZERO,
-        seed: options.seed,
         cores: options.client_cores.clone(),
+        ..Load::new(Target::text(server.addr()), model, options.seed)
     };
     load.preload(&mut Quiet)?.require_right()
+}
+
+pub(super) fn table(held: &[Held]) -> String {
+    rows(
+        held,
+        &[
+            ("case", &|held| held.case.clone()),
+            ("server", &|held| held.server.clone()),
+            ("memory allowed, MiB", &|held| format!("{:.0}", mib(held.memory))),
+            ("resident, MiB", &|held| format!("{:.1}", mib(held.resident))),
+            ("items", &|held| held.items.to_string()),
+            ("bytes per item", &|held| format!("{:.1}", held.bytes_per_item)),
+            ("M sets per CPU second", &|held| format!("{:.2}", held.sets_per_cpu_s / 1e6)),
+        ],
+    )
 }
 
 #[cfg(test)]

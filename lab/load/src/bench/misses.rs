@@ -18,11 +18,11 @@ use std::thread;
 use serde::Serialize;
 
 use super::Options;
+use super::driver::Bench;
 use super::memory::{self, Case as Filling};
 use crate::engine::Quiet;
 use crate::error::LoadError;
-use crate::floor::Shape;
-use crate::server::{Kind, Server, Spec, Wire};
+use crate::server::{Kind, Server, Spec};
 use equal::Fit;
 use guira_workload::SizeModel;
 pub(crate) use table::table;
@@ -44,12 +44,18 @@ const VARIANTS: &[(&str, &[&str])] = &[
 /// Guira without options.
 const DEFAULT: &str = "guira";
 
+/// Requests of each trace in a short bench.
+const QUICK_REQUESTS: u64 = 20_000;
+
+/// What stands above the table.
+pub(super) const CAPTION: &str = "Misses of real traces at equal resident size, in percent of the gets.";
+
 #[derive(Debug, Clone, Default)]
-pub struct Plan {
+pub(super) struct Plan {
     /// A folder of traces that are not in the repository.
-    pub folder: Option<PathBuf>,
+    folder: Option<PathBuf>,
     /// The most requests of each trace.
-    pub limit: Option<u64>,
+    limit: Option<u64>,
 }
 
 /// What one server missed of one trace.
@@ -100,11 +106,10 @@ enum Event {
 }
 
 /// Replays every trace that is there.
-///
-/// # Errors
-/// When a server cannot be started, a trace not read, or a cache answers wrongly.
-pub fn run(plan: &Plan, options: &Options, log: &mut dyn FnMut(&str)) -> Result<Vec<Missed>, LoadError> {
-    let cases = traces::present(plan, log);
+pub(super) fn run(bench: &mut Bench<'_>) -> Result<Vec<Missed>, LoadError> {
+    let (options, folder) = (bench.options, bench.parameters.traces.clone());
+    let plan = Plan { folder, limit: bench.scale().or(None, Some(QUICK_REQUESTS)) };
+    let cases = traces::present(&plan, bench.log);
     let mut jobs = Vec::new();
     for case in &cases {
         let extent = case.extent()?;
@@ -131,7 +136,7 @@ pub fn run(plan: &Plan, options: &Options, log: &mut dyn FnMut(&str)) -> Result<
         drop(events);
         for event in received {
             match event {
-                Event::Line(line) => log(&line),
+                Event::Line(line) => bench.log(&line),
                 Event::Rows(more) => rows.extend(more),
             }
         }
@@ -157,7 +162,7 @@ impl Job<'_> {
         // Without a memcached Guira is given as much as memcached would have been.
         let mut target = (self.extent.bytes * self.percent / 100).max(2 * MIB) / MIB * MIB;
         if let Some(kind) = options.servers.iter().find(|kind| matches!(kind, Kind::Memcached { .. })) {
-            let row = self.replay(&spec(kind.clone(), target, cores), kind.name())?;
+            let row = self.replay(&Spec::new(kind.clone(), target, cores), kind.name())?;
             target = row.resident;
             self.report(events, &row);
             rows.push(row);
@@ -187,7 +192,7 @@ impl Job<'_> {
         options: &Options,
         cores: &[usize],
     ) -> Result<Missed, LoadError> {
-        let spec = spec(kind, target, cores);
+        let spec = Spec::new(kind, target, cores);
         let mut fit = Fit::new(target);
         // Filling a server with items of one length is quicker than replaying, and makes it as large.
         while !self.extent.is_sized
@@ -195,7 +200,7 @@ impl Job<'_> {
         {
             let server = Server::start(&Spec { memory, ..spec.clone() })?;
             memory::fill(&self.filling(target), &server, options)?;
-            fit.tried(memory, resident(&server)?);
+            fit.tried(memory, server.resident_bytes()?);
         }
         if !self.extent.is_sized {
             fit = fit.again();
@@ -235,7 +240,7 @@ impl Job<'_> {
             percent: self.percent,
             server: name.to_owned(),
             memory: spec.memory,
-            resident: resident(&server)?,
+            resident: server.resident_bytes()?,
             items: server.stat("curr_items")?,
             evictions: server.stat("evictions")?,
             gets: counts.gets,
@@ -256,13 +261,4 @@ impl Job<'_> {
         );
         let _failed = events.send(Event::Line(line));
     }
-}
-
-fn spec(kind: Kind, memory: u64, cores: &[usize]) -> Spec {
-    let shape = Shape { key_len: 16, value_len: 32 };
-    Spec { kind, workers: 1, memory, max_connections: None, wire: Wire::Tcp, cores: cores.to_vec(), shape }
-}
-
-fn resident(server: &Server) -> Result<u64, LoadError> {
-    server.process().resident_bytes().map_err(LoadError::system("cannot read the server's resident size"))
 }

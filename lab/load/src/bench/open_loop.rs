@@ -1,17 +1,23 @@
 //! The open loop: latencies at half the rate at which memcached is saturated.
 
-use guira_harness::rounds::{median, turns};
+use guira_harness::rounds::median;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-use super::loads::LoadSpec;
-use super::{Options, load_for, preloaded};
+use super::columns::rows;
+use super::driver::Bench;
+use super::{load_for, loads};
 use crate::counters::{Counters, Percentiles};
 use crate::engine::Quiet;
 use crate::error::LoadError;
 use crate::pace::{Gaps, Pace};
 use crate::run::Load;
-use crate::server::{GUIRA, Server};
+use crate::server::{GUIRA, Server, Wire};
+
+const NAME: &str = "open";
+/// What stands above the table.
+pub(super) const CAPTION: &str =
+    "Open loop, latencies in µs from the moment a request should have been sent.";
 
 /// One point of a latency curve.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -42,57 +48,53 @@ impl Latencies {
     }
 }
 
-/// Measures the saturated rate of the first memcached under `spec` (Guira's, if it is alone), then all caches, alternating, in an open loop at half of it.
-///
-/// # Errors
-/// When a server cannot be started, a load fails, or a cache answers wrongly.
-pub fn run(
-    spec: &LoadSpec,
-    options: &Options,
-    log: &mut dyn FnMut(&str),
-) -> Result<Vec<Latencies>, LoadError> {
-    let mut servers: Vec<Server> = Vec::new();
-    for kind in options.servers.iter().filter(|kind| kind.is_cache()) {
-        log(&format!("open: starting {} and setting {} keys", kind.name(), spec.data.keys));
-        servers.push(preloaded(spec, kind, options)?);
-    }
+/// Measures the saturated rate of the first memcached with one get in flight (Guira's, if it is alone), then all caches, alternating, in an open loop at half of it.
+pub(super) fn run(bench: &mut Bench<'_>) -> Result<Vec<Latencies>, LoadError> {
+    let (spec, options) = (loads::named("get1")?, bench.options);
+    let kinds = bench.caches(NAME, Wire::Tcp);
+    let mut servers = bench.start(NAME, &spec, &kinds)?;
     let peer = servers.iter().find(|server| server.name() != GUIRA).or(servers.first());
     let Some(peer) = peer else {
         return Err(LoadError::Options("the open loop needs a cache among the servers".to_owned()));
     };
-    let saturated = load_for(spec, peer, options, 0).run(None, &mut Quiet)?.per_second();
+    let saturated = load_for(&spec, peer, options, 0).run(None, &mut Quiet)?.per_second();
     let rate_per_s = saturated / 2.0;
-    log(&format!("open: {} is saturated at {saturated:.0} requests per second", peer.name()));
-    let mut all: Vec<(Counters, Vec<f64>)> = servers.iter().map(|_| Default::default()).collect();
-    for round in 0..options.rounds {
-        for index in turns(round, servers.len()) {
-            let server = &servers[index];
-            let pace = Pace::Open { rate_per_s, arrivals: Gaps::Poisson };
-            let load = Load { pace, ..load_for(spec, server, options, round) };
-            let outcome = load.run(None, &mut Quiet)?;
-            outcome.require_right()?;
-            let p999_us = Percentiles::of(&outcome.counters.get_ns).p999_us;
-            log(&format!(
-                "open: round {} of {}: {:<9} p99.9 {p999_us:.0} us",
-                round + 1,
-                options.rounds,
-                server.name()
-            ));
-            all[index].0.merge(&outcome.counters);
-            all[index].1.push(p999_us);
-        }
-    }
-    Ok(servers
-        .iter()
-        .zip(all)
-        .map(|(server, (counters, p999_us_rounds))| Latencies {
-            server: server.name().to_owned(),
+    bench.log(&format!("open: {} is saturated at {saturated:.0} requests per second", peer.name()));
+    let rounds = bench.alternate(NAME, &mut servers, Server::name, |server, round| {
+        let pace = Pace::Open { rate_per_s, arrivals: Gaps::Poisson };
+        let outcome = Load { pace, ..load_for(&spec, server, options, round) }.run(None, &mut Quiet)?;
+        outcome.require_right()?;
+        let p999_us = Percentiles::of(&outcome.counters.get_ns).p999_us;
+        Ok(((outcome.counters, p999_us), format!("p99.9 {p999_us:.0} us")))
+    })?;
+    let latencies = |(server, rounds): (String, Vec<(Counters, f64)>)| {
+        let mut all = Counters::default();
+        rounds.iter().for_each(|(counters, _)| all.merge(counters));
+        Latencies {
+            server,
             rate_per_s,
-            p999_us_rounds,
-            all: Percentiles::of(&counters.get_ns),
-            curve: curve(&counters.get_ns),
-        })
-        .collect())
+            p999_us_rounds: rounds.iter().map(|(_, p999_us)| *p999_us).collect(),
+            all: Percentiles::of(&all.get_ns),
+            curve: curve(&all.get_ns),
+        }
+    };
+    Ok(rounds.into_iter().map(latencies).collect())
+}
+
+pub(super) fn table(results: &[Latencies]) -> String {
+    rows(
+        results,
+        &[
+            ("server", &|result| result.server.clone()),
+            ("requests/s", &|result| format!("{:.0}", result.rate_per_s)),
+            ("p50", &|result| format!("{:.0}", result.all.p50_us)),
+            ("p90", &|result| format!("{:.0}", result.all.p90_us)),
+            ("p99", &|result| format!("{:.0}", result.all.p99_us)),
+            ("p99.9", &|result| format!("{:.0}", result.all.p999_us)),
+            ("p99.9, median of rounds", &|result| format!("{:.0}", result.p999_us())),
+            ("max", &|result| format!("{:.0}", result.all.max_us)),
+        ],
+    )
 }
 
 /// The latency curve, denser towards the tail, down to the share of a single request.

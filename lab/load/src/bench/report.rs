@@ -4,24 +4,14 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
-use super::delete_prefix::Deleted;
-use super::dump::Dumped;
-use super::fairness::Beside;
-use super::idle::Idle;
-use super::instructions::Counted;
+use super::columns::push;
 use super::machine::{self, Machine};
-use super::memory::Held;
-use super::misses::Missed;
-use super::open_loop::Latencies;
-use super::routers::{self, Routed};
-use super::table::{self, push};
-use super::takeover::TakenOver;
-use super::{Options, Results, plot};
+use super::{LoadResult, Options, Results, Series, plot, routers, table};
 use crate::clock::Date;
 use crate::error::LoadError;
-use crate::run::Record;
+use crate::run::{Outcome, Record};
 
 /// What is written to `results.json`.
 #[derive(Debug, Serialize)]
@@ -30,18 +20,8 @@ struct Raw<'a> {
     machine: &'a Machine,
     versions: Vec<(String, String)>,
     command: &'a str,
-    loads: Vec<RawLoad>,
-    open: &'a [Latencies],
-    memory: &'a [Held],
-    equal: &'a [Held],
-    idle: &'a [Idle],
-    dumped: &'a [Dumped],
-    beside: &'a [Beside],
-    missed: &'a [Missed],
-    deleted: &'a [Deleted],
-    taken_over: &'a [TakenOver],
-    counted: &'a [Counted],
-    routed: &'a Routed,
+    #[serde(flatten)]
+    results: &'a Results,
 }
 
 #[derive(Debug, Serialize)]
@@ -71,25 +51,8 @@ pub fn file(
         versions.extend(routers::versions(options));
     }
     let plots = plot::draw(results, &dir)?;
-    let raw = Raw {
-        date: date.to_string(),
-        machine,
-        versions,
-        command,
-        loads: raw_loads(results),
-        open: &results.open,
-        memory: &results.memory,
-        equal: &results.equal,
-        idle: &results.idle,
-        dumped: &results.dumped,
-        beside: &results.beside,
-        missed: &results.missed,
-        deleted: &results.deleted,
-        taken_over: &results.taken_over,
-        counted: &results.counted,
-        routed: &results.routed,
-    };
-    let readme = readme(&raw, results, options, &plots);
+    let raw = Raw { date: date.to_string(), machine, versions, command, results };
+    let readme = readme(&raw, options, &plots);
     write(&dir.join("README.md"), readme.as_bytes())?;
     let path = dir.join("results.json");
     let json = serde_json::to_vec_pretty(&raw)
@@ -98,20 +61,19 @@ pub fn file(
     Ok(dir)
 }
 
-fn raw_loads(results: &Results) -> Vec<RawLoad> {
-    let of_load = |load: &super::LoadResult| {
+/// Writes the rounds of all loads as one list.
+pub(super) fn raw_loads<S: Serializer>(loads: &[LoadResult], serializer: S) -> Result<S::Ok, S::Error> {
+    let of_load = |load: &LoadResult| {
         let (name, about) = (load.spec.name, load.spec.about);
-        load.series
-            .iter()
-            .map(|series| RawLoad {
-                load: name,
-                about,
-                server: series.server.clone(),
-                rounds: series.rounds.iter().map(crate::run::Outcome::record).collect(),
-            })
-            .collect::<Vec<_>>()
+        let of_server = move |series: &Series| RawLoad {
+            load: name,
+            about,
+            server: series.server.clone(),
+            rounds: series.rounds.iter().map(Outcome::record).collect(),
+        };
+        load.series.iter().map(of_server).collect::<Vec<_>>()
     };
-    results.loads.iter().flat_map(of_load).collect()
+    serializer.collect_seq(loads.iter().flat_map(of_load))
 }
 
 /// Makes `parent/name`, or `parent/name-2`, … when an earlier bench of the day has it.
@@ -136,7 +98,8 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), LoadError> {
     fs::write(path, bytes).map_err(|source| LoadError::File { path: path.to_owned(), source })
 }
 
-fn readme(raw: &Raw<'_>, results: &Results, options: &Options, plots: &[&str]) -> String {
+fn readme(raw: &Raw<'_>, options: &Options, plots: &[&str]) -> String {
+    let results = raw.results;
     let mut text = format!("# Bench of {}\n\n", raw.date);
     push(&mut text, format_args!("{}", machine_lines(raw.machine, &raw.versions)));
     push(&mut text, format_args!("- Command: `{}`\n", raw.command));

@@ -12,10 +12,11 @@ mod table;
 use std::io;
 
 use guira_harness::process::Process;
-use guira_harness::rounds::{median, turns};
+use guira_harness::rounds::median_of;
 use guira_workload::Operation;
 use serde::Serialize;
 
+use super::driver::Bench;
 use super::idle::Idle;
 use super::loads::{DataSet, LoadSpec, small, uniform};
 use super::{Options, SAMPLE, load_to};
@@ -27,7 +28,9 @@ use crate::run::{Load, Outcome};
 use crate::target::Target;
 use contestant::Running;
 pub use contestant::{Binaries, Router, named};
+pub(super) use idle::run as idle;
 pub use latency::Delayed;
+pub(super) use latency::run as latency;
 pub(super) use table::table;
 
 const KEYS: u64 = 10_000;
@@ -41,15 +44,6 @@ fnv1a_64, preconnect and one connection to a server, and ejects none; `guira rou
 connection to one server for each client, in turn: it never sends the requests of two clients at once, which a router may
 do, and so it can cost more than a router. Routers, servers and client were kept on no processor.
 ";
-
-/// What is measured.
-#[derive(Debug, Clone, Default)]
-pub struct Plan {
-    pub loads: Vec<LoadSpec>,
-    /// Whether the latency that routers add is measured.
-    pub latency: Option<LoadSpec>,
-    pub idle: Option<super::idle::Case>,
-}
 
 /// Everything that was measured of routers.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -93,7 +87,7 @@ impl Routed {
 impl Forwarded {
     /// The median of the rounds of some figure.
     pub(super) fn median(&self, figure: fn(&Round) -> f64) -> f64 {
-        median(&self.rounds.iter().map(figure).collect::<Vec<_>>())
+        median_of(&self.rounds, figure)
     }
 }
 
@@ -118,27 +112,16 @@ pub(super) fn loads() -> [LoadSpec; 3] {
     ]
 }
 
-/// Measures all routers of the options, alternating.
-///
-/// # Errors
-/// When a router or a server cannot be started, a load fails, or a reply is wrong.
-pub fn run(plan: &Plan, options: &Options, log: &mut dyn FnMut(&str)) -> Result<Routed, LoadError> {
-    let kinds: Vec<&Router> = options.routers.iter().filter(|kind| is_there(kind, log)).collect();
-    let mut routed = Routed::default();
-    if !plan.loads.is_empty() {
-        let routers = start_all(&kinds, options, log)?;
-        for spec in &plan.loads {
-            routed.loads.extend(run_load(spec, &routers, options, log)?);
+/// Measures all routers of the options, alternating, under each of the loads.
+pub(super) fn run(specs: &[LoadSpec], bench: &mut Bench<'_>) -> Result<Vec<Forwarded>, LoadError> {
+    let mut forwarded = Vec::new();
+    if !specs.is_empty() {
+        let mut routers = start_all(bench)?;
+        for spec in specs {
+            forwarded.extend(run_load(spec, &mut routers, bench)?);
         }
     }
-    if let Some(spec) = &plan.latency {
-        let routers = start_all(&kinds, options, log)?;
-        routed.latency = latency::run(spec, &routers, options, log)?;
-    }
-    if let Some(case) = plan.idle {
-        routed.idle = idle::run(case, &kinds, options, log)?;
-    }
-    Ok(routed)
+    Ok(forwarded)
 }
 
 /// Each router's name and what its binary says of its version, and the servers behind them.
@@ -158,15 +141,17 @@ fn is_there(kind: &Router, log: &mut dyn FnMut(&str)) -> bool {
     installed
 }
 
-fn start_all(
-    kinds: &[&Router],
-    options: &Options,
-    log: &mut dyn FnMut(&str),
-) -> Result<Vec<Running>, LoadError> {
+/// The routers that are installed; the others are reported.
+fn kinds<'a>(bench: &mut Bench<'a>) -> Vec<&'a Router> {
+    let options = bench.options;
+    options.routers.iter().filter(|kind| is_there(kind, bench.log)).collect()
+}
+
+fn start_all(bench: &mut Bench<'_>) -> Result<Vec<Running>, LoadError> {
     let mut routers = Vec::new();
-    for kind in kinds {
-        log(&format!("routers: starting {} and setting {KEYS} keys", kind.name()));
-        routers.push(started(kind, options)?);
+    for kind in kinds(bench) {
+        bench.log(&format!("routers: starting {} and setting {KEYS} keys", kind.name()));
+        routers.push(started(kind, bench.options)?);
     }
     Ok(routers)
 }
@@ -192,33 +177,17 @@ fn load(spec: &LoadSpec, addr: std::net::SocketAddr, check: Check, options: &Opt
 
 fn run_load(
     spec: &LoadSpec,
-    routers: &[Running],
-    options: &Options,
-    log: &mut dyn FnMut(&str),
+    routers: &mut [Running],
+    bench: &mut Bench<'_>,
 ) -> Result<Vec<Forwarded>, LoadError> {
-    let series = |router: &Running| Forwarded {
-        load: spec.name,
-        router: router.name().to_owned(),
-        rounds: Vec::new(),
-    };
-    let mut results: Vec<Forwarded> = routers.iter().map(series).collect();
-    for round in 0..options.rounds {
-        for index in turns(round, routers.len()) {
-            let router = &routers[index];
-            let measured = measure(spec, router, options, round)?;
-            log(&format!(
-                "{}: round {} of {}: {:<12} {:.3} M keys per CPU second, {:.3} M per second",
-                spec.name,
-                round + 1,
-                options.rounds,
-                router.name(),
-                measured.keys_per_cpu_s / 1e6,
-                measured.keys_per_s / 1e6,
-            ));
-            results[index].rounds.push(measured);
-        }
-    }
-    Ok(results)
+    let options = bench.options;
+    let rounds = bench.alternate(spec.name, routers, Running::name, |router, round| {
+        let measured = measure(spec, router, options, round)?;
+        let (per_cpu_s, per_s) = (measured.keys_per_cpu_s / 1e6, measured.keys_per_s / 1e6);
+        Ok((measured, format!("{per_cpu_s:.3} M keys per CPU second, {per_s:.3} M per second")))
+    })?;
+    let forwarded = |(router, rounds)| Forwarded { load: spec.name, router, rounds };
+    Ok(rounds.into_iter().map(forwarded).collect())
 }
 
 fn measure(spec: &LoadSpec, router: &Running, options: &Options, round: usize) -> Result<Round, LoadError> {

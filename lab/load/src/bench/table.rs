@@ -1,109 +1,47 @@
 //! The bench's results as tables in Markdown.
 
-use std::fmt::Write as _;
+use guira_harness::rounds::median_of;
 
-use guira_harness::rounds::median;
-
-use super::delete_prefix::{Deleted, Rate, Round};
-use super::dump::Dumped;
-use super::fairness::Beside;
-use super::idle::Idle;
-use super::instructions::Counted;
-use super::memory::Held;
-use super::open_loop::Latencies;
-use super::takeover::TakenOver;
-use super::{LoadResult, Results, Series, misses, routers};
-use crate::counters::Percentiles;
+use super::columns::{header, missing, push, rows, section, significant};
+use super::{
+    LoadResult, Results, Series, delete_prefix, dump, fairness, idle, instructions, memory, misses,
+    open_loop, routers, takeover,
+};
+use crate::counters::Counts;
 use crate::server::{FLOOR, GUIRA};
-
-const MIB: f64 = 1_048_576.0;
 
 /// All tables, each under a line that says what it shows.
 #[must_use]
 pub fn all(results: &Results) -> String {
+    let Results { loads: by_load, open, memory, equal, .. } = results;
     let mut text = String::new();
-    if !results.loads.is_empty() {
-        text.push_str(
-            "Millions of operations per second of server processor time: the median of the rounds, and half the \
-             distance between the best and the worst of them.\n\n",
-        );
-        text.push_str(&loads(&results.loads));
+    section(
+        &mut text,
+        "Millions of operations per second of server processor time: the median of the rounds, and half the \
+         distance between the best and the worst of them.",
+        by_load,
+        loads,
+    );
+    if by_load.iter().any(|load| load.series.iter().any(|series| has_misses(&series.rounds))) {
+        section(&mut text, "Hit ratios of the loads that miss.", by_load, hit_ratios);
     }
-    if results.loads.iter().any(|load| load.series.iter().any(|series| has_misses(&series.rounds))) {
-        text.push_str("\nHit ratios of the loads that miss.\n\n");
-        text.push_str(&hit_ratios(&results.loads));
+    if !workers(by_load).is_empty() {
+        let caption = "Two workers beside one on mget100: what is left of the figure (1 is no loss).";
+        section(&mut text, caption, by_load, workers);
     }
-    let workers = workers(&results.loads);
-    if !workers.is_empty() {
-        text.push_str("\nTwo workers beside one on mget100: what is left of the figure (1 is no loss).\n\n");
-        text.push_str(&workers);
-    }
-    if !results.open.is_empty() {
-        text.push_str("\nOpen loop, latencies in µs from the moment a request should have been sent.\n\n");
-        text.push_str(&open(&results.open));
-    }
-    if !results.memory.is_empty() {
-        text.push_str("\nMemory of the process for each item that it holds.\n\n");
-        text.push_str(&held(&results.memory));
-    }
-    if !results.equal.is_empty() {
-        text.push_str("\nItems held at equal resident size.\n\n");
-        text.push_str(&held(&results.equal));
-    }
-    if !results.idle.is_empty() {
-        text.push_str(
-            "\nMemory of the process for each idle connection (without what the kernel keeps).\n\n",
-        );
-        text.push_str(&idle(&results.idle));
-    }
-    if !results.dumped.is_empty() {
-        text.push_str(
-            "\nget32 without and with `lru_crawler metadump all` in a loop on another connection, in millions of \
-             operations a second of time and of server processor time.\n\n",
-        );
-        text.push_str(&dumped(&results.dumped));
-    }
-    if !results.beside.is_empty() {
-        text.push_str(
-            "\nA client with one get in flight on each of four connections, beside others: its latencies in µs, medians of the rounds; beside 500 that do not read \
-             it has 4,000 gets per second by a timetable, and latencies count from when each was due. \
-             The others go as fast as they can (free), or on every server at a pace that memcached can go (equal).\n\n",
-        );
-        text.push_str(&beside(&results.beside));
-    }
-    if !results.missed.is_empty() {
-        text.push_str("\nMisses of real traces at equal resident size, in percent of the gets.\n\n");
-        text.push_str(&misses::table(&results.missed));
-    }
-    text.push_str(&by_engine(results));
+    section(&mut text, open_loop::CAPTION, open, open_loop::table);
+    section(&mut text, "Memory of the process for each item that it holds.", memory, memory::table);
+    section(&mut text, "Items held at equal resident size.", equal, memory::table);
+    let caption = "Memory of the process for each idle connection (without what the kernel keeps).";
+    section(&mut text, caption, &results.idle, idle::table);
+    section(&mut text, dump::CAPTION, &results.dumped, dump::table);
+    section(&mut text, fairness::CAPTION, &results.beside, fairness::table);
+    section(&mut text, misses::CAPTION, &results.missed, misses::table);
+    section(&mut text, delete_prefix::CAPTION, &results.deleted, delete_prefix::table);
+    section(&mut text, takeover::CAPTION, &results.taken_over, takeover::table);
+    section(&mut text, instructions::CAPTION, &results.counted, instructions::table);
     text.push_str(&routers::table(&results.routed));
     text.trim_start().to_owned()
-}
-
-/// The tables that compare Guira's engines.
-fn by_engine(results: &Results) -> String {
-    let mut text = String::new();
-    if !results.deleted.is_empty() {
-        text.push_str(
-            "\nA tenth of the items is deleted by prefix while 95 % gets and 5 % sets ask for others: medians of the rounds, in millions of operations \
-             per second of server processor time, and of time; what is kept while the crawler is at work is of the mean before and after. What \
-             was found is of the keys under the prefix that were asked for from the reply on.\n\n",
-        );
-        text.push_str(&deleted(&results.deleted));
-    }
-    if !results.taken_over.is_empty() {
-        text.push_str(
-            "\nA successor takes over while three clients have a get in flight each: the longest that one of them waits, and without a takeover.\n\n",
-        );
-        text.push_str(&taken_over(&results.taken_over));
-    }
-    if !results.counted.is_empty() {
-        text.push_str(
-            "\nInstructions in user mode for an operation: callgrind, one worker and one connection, the difference of two runs.\n\n",
-        );
-        text.push_str(&counted(&results.counted));
-    }
-    text
 }
 
 fn has_misses(rounds: &[crate::run::Outcome]) -> bool {
@@ -143,11 +81,6 @@ fn servers(results: &[LoadResult]) -> Vec<&str> {
     most.into_iter().flat_map(|result| &result.series).map(|series| series.server.as_str()).collect()
 }
 
-/// What stands where there is no figure.
-fn missing() -> String {
-    "–".to_owned()
-}
-
 /// Pairs of servers whose ratio is shown: Guira by every other, and every cache by the floor.
 fn ratios<'a>(servers: &[&'a str]) -> Vec<(&'a str, &'a str)> {
     let of = |wanted: &'static str| servers.iter().copied().filter(move |&server| server == wanted);
@@ -159,316 +92,42 @@ fn ratios<'a>(servers: &[&'a str]) -> Vec<(&'a str, &'a str)> {
 }
 
 fn hit_ratios(results: &[LoadResult]) -> String {
-    let mut table = header(&["load", "server", "hit ratio", "fills for each operation"].map(str::to_owned));
-    for result in results {
-        for series in result.series.iter().filter(|series| has_misses(&series.rounds)) {
-            let ratios: Vec<f64> =
-                series.rounds.iter().map(|round| round.counters.counts.hit_ratio()).collect();
-            let fills: Vec<f64> = series
-                .rounds
-                .iter()
-                .map(|round| {
-                    round.counters.counts.fills as f64 / round.counters.counts.operations().max(1) as f64
-                })
-                .collect();
-            let (ratio, fills) = (median(&ratios), median(&fills));
-            push(
-                &mut table,
-                format_args!("| {} | {} | {ratio:.4} | {fills:.4} |\n", result.spec.name, series.server),
-            );
-        }
-    }
-    table
+    let all = results.iter().flat_map(|load| load.series.iter().map(move |series| (load.spec.name, series)));
+    let missing: Vec<(&str, &Series)> = all.filter(|(_, series)| has_misses(&series.rounds)).collect();
+    rows(
+        &missing,
+        &[
+            ("load", &|(load, _)| (*load).to_owned()),
+            ("server", &|(_, series)| series.server.clone()),
+            ("hit ratio", &|(_, series)| {
+                format!("{:.4}", median_of(&series.rounds, |round| round.counters.counts.hit_ratio()))
+            }),
+            ("fills for each operation", &|(_, series)| {
+                let fills = |counts: &Counts| counts.fills as f64 / counts.operations().max(1) as f64;
+                format!("{:.4}", median_of(&series.rounds, |round| fills(&round.counters.counts)))
+            }),
+        ],
+    )
 }
 
 /// For each cache its figure with two workers as a share of that with one; nothing unless both were measured.
 fn workers(results: &[LoadResult]) -> String {
     let named = |name: &str| results.iter().find(|result| result.spec.name == name);
     let (Some(one), Some(two)) = (named("mget100"), named("mget100-2w")) else { return String::new() };
-    let mut table = header(&["server", "two workers ÷ one"].map(str::to_owned));
-    for series in two.series.iter().filter(|series| series.server != FLOOR) {
-        let alone = one.of(&series.server).map_or(0.0, Series::median);
-        if alone > 0.0 {
-            push(&mut table, format_args!("| {} | {:.2} |\n", series.server, series.median() / alone));
-        }
-    }
-    table
-}
-
-fn open(results: &[Latencies]) -> String {
-    let columns = ["server", "requests/s", "p50", "p90", "p99", "p99.9", "p99.9, median of rounds", "max"];
-    let mut table = header(&columns.map(str::to_owned));
-    for result in results {
-        let all = &result.all;
-        push(
-            &mut table,
-            format_args!(
-                "| {} | {:.0} | {:.0} | {:.0} | {:.0} | {:.0} | {:.0} | {:.0} |\n",
-                result.server,
-                result.rate_per_s,
-                all.p50_us,
-                all.p90_us,
-                all.p99_us,
-                all.p999_us,
-                result.p999_us(),
-                all.max_us
-            ),
-        );
-    }
-    table
-}
-
-fn held(results: &[Held]) -> String {
-    let columns = [
-        "case",
-        "server",
-        "memory allowed, MiB",
-        "resident, MiB",
-        "items",
-        "bytes per item",
-        "M sets per CPU second",
-    ];
-    let mut table = header(&columns.map(str::to_owned));
-    for held in results {
-        push(
-            &mut table,
-            format_args!(
-                "| {} | {} | {:.0} | {:.1} | {} | {:.1} | {:.2} |\n",
-                held.case,
-                held.server,
-                held.memory as f64 / MIB,
-                held.resident as f64 / MIB,
-                held.items,
-                held.bytes_per_item,
-                held.sets_per_cpu_s / 1e6
-            ),
-        );
-    }
-    table
-}
-
-pub(super) fn idle(results: &[Idle]) -> String {
-    let columns =
-        ["case", "server", "connections", "resident before, MiB", "after, MiB", "bytes per connection"];
-    let mut table = header(&columns.map(str::to_owned));
-    for idle in results {
-        push(
-            &mut table,
-            format_args!(
-                "| {} | {} | {} | {:.1} | {:.1} | {:.0} |\n",
-                idle.case,
-                idle.server,
-                idle.connections,
-                idle.resident_before as f64 / MIB,
-                idle.resident_after as f64 / MIB,
-                idle.bytes_per_connection
-            ),
-        );
-    }
-    table
-}
-
-fn dumped(results: &[Dumped]) -> String {
-    let columns = [
-        "server",
-        "items held",
-        "listed",
-        "seconds a dump",
-        "alone, M/s",
-        "beside, M/s",
-        "beside ÷ alone",
-        "alone, M/CPU s",
-        "beside, M/CPU s",
-    ];
-    let mut table = header(&columns.map(str::to_owned));
-    for dumped in results {
-        push(
-            &mut table,
-            format_args!(
-                "| {} | {} | {} | {} | {} | {} | {:.2} | {} | {} |\n",
-                dumped.server,
-                dumped.items,
-                dumped.listed,
-                significant(dumped.seconds_per_dump, 3),
-                significant(dumped.alone_per_s / 1e6, 3),
-                significant(dumped.beside_per_s / 1e6, 3),
-                dumped.beside_per_s / dumped.alone_per_s.max(1e-9),
-                significant(dumped.alone_per_cpu_s / 1e6, 3),
-                significant(dumped.beside_per_cpu_s / 1e6, 3)
-            ),
-        );
-    }
-    table
-}
-
-fn beside(results: &[Beside]) -> String {
-    let columns =
-        ["beside", "pace", "server", "p50", "p99", "p99.9", "max", "the others, per second", "their MB/s"];
-    let mut table = header(&columns.map(str::to_owned));
-    for beside in results {
-        let of = |figure: fn(&Percentiles) -> f64| beside.median(|round| figure(&round.latency));
-        let others: Vec<String> = beside.rates().iter().map(|rate| significant(*rate, 3)).collect();
-        push(
-            &mut table,
-            format_args!(
-                "| {} | {} | {} | {:.0} | {:.0} | {:.0} | {:.0} | {} | {:.0} |\n",
-                beside.other,
-                beside.pace,
-                beside.server,
-                of(|latency| latency.p50_us),
-                of(|latency| latency.p99_us),
-                of(|latency| latency.p999_us),
-                of(|latency| latency.max_us),
-                if others.is_empty() { missing() } else { others.join(" + ") },
-                beside.median(|round| round.others_bytes_per_s) / 1e6
-            ),
-        );
-    }
-    table
-}
-
-fn deleted(results: &[Deleted]) -> String {
-    let columns = [
-        "engine",
-        "items",
-        "reply, µs",
-        "slowest",
-        "crawl, s",
-        "before, M/CPU s",
-        "during",
-        "after",
-        "kept, %",
-        "before, M/s",
-        "during",
-        "after",
-        "kept, %",
-        "found of those asked for",
-    ];
-    let mut table = header(&columns.map(str::to_owned));
-    for deleted in results {
-        let median = |of: fn(&Round) -> f64| deleted.median(of);
-        push(
-            &mut table,
-            format_args!(
-                "| {} | {} | {:.0} | {:.0} | {} |",
-                deleted.engine,
-                deleted.items,
-                median(|round| round.reply_us[0]),
-                deleted.slowest_us(),
-                significant(median(|round| round.crawl_s), 3)
-            ),
-        );
-        for of in [(|rate| rate.per_cpu_s) as fn(&Rate) -> f64, |rate| rate.per_s] {
-            let millions =
-                |phase: fn(&Round) -> Rate| significant(deleted.median(|round| of(&phase(round))) / 1e6, 3);
-            push(
-                &mut table,
-                format_args!(
-                    " {} | {} | {} | {:.1} |",
-                    millions(|round| round.before),
-                    millions(|round| round.during),
-                    millions(|round| round.after),
-                    100.0 * deleted.median(|round| round.kept(of))
-                ),
-            );
-        }
-        let sum = |of: fn(&Round) -> u64| deleted.rounds.iter().map(of).sum::<u64>();
-        push(&mut table, format_args!(" {} of {} |\n", sum(|round| round.found), sum(|round| round.asked)));
-    }
-    table
-}
-
-fn taken_over(results: &[TakenOver]) -> String {
-    let columns = [
-        "engine",
-        "items",
-        "longest wait, ms, median",
-        "most",
-        "without, median",
-        "misses",
-        "gets",
-        "missed before, %",
-        "idle connections closed",
-    ];
-    let mut table = header(&columns.map(str::to_owned));
-    for taken in results {
-        push(
-            &mut table,
-            format_args!(
-                "| {} | {} | {} | {} | {} | {} | {} | {:.3} | {} |\n",
-                taken.engine,
-                taken.items,
-                significant(median(&taken.longest_ms), 3),
-                significant(taken.longest_ms.iter().copied().fold(0.0, f64::max), 3),
-                significant(median(&taken.quiet_ms), 3),
-                taken.misses,
-                taken.gets,
-                100.0 * taken.missed_before,
-                taken.closed
-            ),
-        );
-    }
-    table
-}
-
-/// A row for each load and a column for each engine; three if there is another binary.
-fn counted(results: &[Counted]) -> String {
-    let (mut loads, mut engines): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
-    for counted in results {
-        if !loads.contains(&counted.load) {
-            loads.push(counted.load);
-        }
-        if !engines.contains(&counted.engine.as_str()) {
-            engines.push(&counted.engine);
-        }
-    }
-    let is_compared = results.iter().any(|counted| counted.against.is_some());
-    let mut columns = vec![String::new()];
-    for engine in &engines {
-        columns.push((*engine).to_owned());
-        if is_compared {
-            columns.extend([format!("{engine}, the other"), "difference, %".to_owned()]);
-        }
-    }
-    let mut table = header(&columns);
-    for load in loads {
-        push(&mut table, format_args!("| {load} |"));
-        for engine in &engines {
-            let is_it = |counted: &&Counted| counted.load == load && counted.engine == *engine;
-            let Some(counted) = results.iter().find(is_it) else { continue };
-            push(&mut table, format_args!(" {:.0} |", counted.instructions));
-            if let Some(against) = counted.against {
-                let difference = 100.0 * (counted.instructions / against.max(1e-9) - 1.0);
-                push(&mut table, format_args!(" {against:.0} | {difference:+.1} |"));
-            }
-        }
-        table.push('\n');
-    }
-    table
-}
-
-/// `number` with about `digits` digits that tell something: 15.6, 0.128, 0.00413.
-pub(crate) fn significant(number: f64, digits: i32) -> String {
-    if number == 0.0 || !number.is_finite() {
-        return "0".to_owned();
-    }
-    let before_point = number.abs().log10().floor() as i32 + 1;
-    let after_point = usize::try_from((digits - before_point).max(0)).unwrap_or(0);
-    format!("{number:.after_point$}")
-}
-
-pub(crate) fn header(columns: &[String]) -> String {
-    format!("| {} |\n|{}\n", columns.join(" | "), "---|".repeat(columns.len()))
-}
-
-pub(crate) fn push(text: &mut String, what: std::fmt::Arguments<'_>) {
-    // Writing to a string cannot fail.
-    let _infallible = text.write_fmt(what);
+    let alone = |series: &Series| one.of(&series.server).map_or(0.0, Series::median);
+    let caches = two.series.iter().filter(|series| series.server != FLOOR && alone(series) > 0.0);
+    rows(
+        &caches.collect::<Vec<_>>(),
+        &[
+            ("server", &|series| series.server.clone()),
+            ("two workers ÷ one", &|series| format!("{:.2}", series.median() / alone(series))),
+        ],
+    )
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{all, loads, significant};
+    use super::{all, loads};
     use crate::bench::delete_prefix::{Deleted, Rate, Round as DeleteRound};
     use crate::bench::dump::Dumped;
     use crate::bench::fairness::{Beside, Round};
@@ -600,16 +259,6 @@ mod tests {
             Outcome { counters, elapsed_s: 1.0, server_cpu_s: Some(1.0) }
         };
         Series { server: server.to_owned(), rounds: figures.map(outcome).to_vec() }
-    }
-
-    #[test]
-    fn figures_keep_their_digits() {
-        for (number, text) in
-            [(15.612, "15.6"), (0.128_34, "0.128"), (0.004_126, "0.00413"), (1234.5, "1234")]
-        {
-            assert_eq!(significant(number, 3), text);
-        }
-        assert_eq!(significant(0.0, 3), "0");
     }
 
     #[test]

@@ -7,20 +7,27 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
+use guira_harness::rounds::median;
 use guira_harness::scratch::Scratch;
 use guira_harness::server::{ServerProcess, Spec};
-use guira_workload::{Expiry, KeyShape, Mix, Model, OnMiss, Operation, Popularity, SizeModel};
+use guira_harness::stats::{number, stats};
+use guira_workload::{KeyShape, Mix, Model, Operation};
 use serde::Serialize;
 
-use super::{Options, SAMPLE};
+use super::SAMPLE;
+use super::columns::{rows, significant};
+use super::driver::{Bench, require_held};
+use super::parameters::Scale;
 use crate::engine::Quiet;
 use crate::error::LoadError;
-use crate::pace::Pace;
 use crate::reply::Check;
-use crate::request::ItemStyle;
-use crate::run::Load;
+use crate::run::{Load, Outcome};
 use crate::server::{GUIRA, Kind};
 use crate::target::Target;
+
+const NAME: &str = "takeover";
+/// What stands above the table.
+pub(super) const CAPTION: &str = "A successor takes over while three clients have a get in flight each: the longest that one of them waits, and without a takeover.";
 
 const VALUE_LEN: u32 = 1024;
 const WORKERS: &str = "2";
@@ -28,8 +35,6 @@ const WORKERS: &str = "2";
 const CLIENTS: usize = 3;
 /// Clients that only stay connected.
 const IDLE: usize = 500;
-/// The share of the keys set that a server must hold: mica's index may lose some.
-const HELD_MIN: f64 = 0.99;
 /// How long a server may take to start, or to end once another has taken over.
 const WAIT_MAX: Duration = Duration::from_secs(120);
 
@@ -41,10 +46,16 @@ pub struct Case {
     pub memory: u64,
     /// How long clients ask each time; a takeover begins in the middle.
     pub duration: Duration,
-    pub engines: Vec<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+impl Case {
+    /// Items of 1 KiB, with all that belongs to them somewhat less than 4 GiB.
+    pub(super) const fn new(scale: Scale) -> Self {
+        Self { keys: scale.part(3_400_000), memory: scale.part(4 << 30), duration: Duration::from_secs(4) }
+    }
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct TakenOver {
     pub engine: String,
     pub items: u64,
@@ -60,24 +71,33 @@ pub struct TakenOver {
     pub closed: usize,
 }
 
-/// Measures each engine of a Guira; other servers are left out, which is reported to `log`.
-///
-/// # Errors
-/// When a server cannot be started or taken over, a load fails, or an answer is wrong.
-pub fn run(case: &Case, options: &Options, log: &mut dyn FnMut(&str)) -> Result<Vec<TakenOver>, LoadError> {
+/// Measures each engine of a Guira; other servers are left out, which is reported.
+pub(super) fn run(bench: &mut Bench<'_>) -> Result<Vec<TakenOver>, LoadError> {
+    let case = Case::new(bench.scale());
     let mut all = Vec::new();
-    for kind in options.servers.iter().filter(|kind| kind.is_cache()) {
-        let Kind::Guira { binary, args } = kind else {
-            log(&format!("takeover: skipped {}: takeover is not supported", kind.name()));
-            continue;
-        };
-        for engine in &case.engines {
-            log(&format!("takeover: setting {} keys in {engine}", case.keys));
-            let line = Line::new(case, binary, args, engine)?;
-            all.push(line.measure(case, engine, options, log)?);
-        }
+    for (engine, kind) in bench.engines(NAME) {
+        let Kind::Guira { binary, args } = kind else { continue };
+        bench.log(&format!("{NAME}: setting {} keys in {engine}", case.keys));
+        all.push(Line::new(&case, binary, args)?.measure(&case, engine, bench)?);
     }
     Ok(all)
+}
+
+pub(super) fn table(results: &[TakenOver]) -> String {
+    rows(
+        results,
+        &[
+            ("engine", &|taken| taken.engine.clone()),
+            ("items", &|taken| taken.items.to_string()),
+            ("longest wait, ms, median", &|taken| significant(median(&taken.longest_ms), 3)),
+            ("most", &|taken| significant(taken.longest_ms.iter().copied().fold(0.0, f64::max), 3)),
+            ("without, median", &|taken| significant(median(&taken.quiet_ms), 3)),
+            ("misses", &|taken| taken.misses.to_string()),
+            ("gets", &|taken| taken.gets.to_string()),
+            ("missed before, %", &|taken| format!("{:.3}", 100.0 * taken.missed_before)),
+            ("idle connections closed", &|taken| taken.closed.to_string()),
+        ],
+    )
 }
 
 /// Servers that follow each other on one region and one port.
@@ -102,54 +122,31 @@ fn spawn(binary: &Path, args: &[String], listen: &str) -> Result<(ServerProcess,
 }
 
 impl Line {
-    fn new(case: &Case, binary: &Path, args: &[String], engine: &str) -> Result<Self, LoadError> {
+    fn new(case: &Case, binary: PathBuf, mut args: Vec<String>) -> Result<Self, LoadError> {
         let memory = Path::new("/dev/shm");
         let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
         let folder = Scratch::within(&parent).map_err(LoadError::system("cannot make a folder"))?;
         let file = |name: &str| folder.file(name).display().to_string();
-        let mut all = args.to_vec();
-        all.extend(["--engine".to_owned(), engine.to_owned()]);
-        all.extend(["--memory".to_owned(), case.memory.to_string()]);
-        all.extend(["--region".to_owned(), file("region"), "--takeover".to_owned(), file("takeover")]);
-        let (server, addr) = spawn(binary, &all, "127.0.0.1:0")?;
-        Ok(Self { binary: binary.to_owned(), args: all, _folder: folder, server, addr })
+        args.extend(["--memory".to_owned(), case.memory.to_string()]);
+        args.extend(["--region".to_owned(), file("region"), "--takeover".to_owned(), file("takeover")]);
+        let (server, addr) = spawn(&binary, &args, "127.0.0.1:0")?;
+        Ok(Self { binary, args, _folder: folder, server, addr })
     }
 
-    fn measure(
-        mut self,
-        case: &Case,
-        engine: &str,
-        options: &Options,
-        log: &mut dyn FnMut(&str),
-    ) -> Result<TakenOver, LoadError> {
-        let load = load(self.addr, case, options.seed);
+    fn measure(mut self, case: &Case, engine: &str, bench: &mut Bench<'_>) -> Result<TakenOver, LoadError> {
+        let load = load(self.addr, case, bench.options.seed);
         load.preload(&mut Quiet)?.require_right()?;
-        let mut found = TakenOver {
-            engine: engine.to_owned(),
-            items: guira_harness::stats::stats(self.addr, "")
-                .ok()
-                .and_then(|stats| guira_harness::stats::number(&stats, "curr_items"))
-                .unwrap_or(0),
-            longest_ms: Vec::new(),
-            quiet_ms: Vec::new(),
-            gets: 0,
-            misses: 0,
-            missed_before: 0.0,
-            closed: 0,
-        };
-        if (found.items as f64) < HELD_MIN * case.keys as f64 {
-            return Err(fail(format!("{engine}: only {} items of {} fit", found.items, case.keys)));
-        }
-        let connect = || TcpStream::connect(self.addr);
+        let items = stats(self.addr, "").ok().and_then(|stats| number(&stats, "curr_items")).unwrap_or(0);
+        require_held(engine, items, case.keys)?;
+        let mut found = TakenOver { engine: engine.to_owned(), items, ..TakenOver::default() };
         let idle: Vec<TcpStream> = (0..IDLE)
-            .map(|_| connect())
+            .map(|_| TcpStream::connect(self.addr))
             .collect::<Result<_, _>>()
             .map_err(LoadError::system("cannot connect"))?;
-        for round in 0..options.rounds {
-            let longest = |outcome: &crate::run::Outcome| outcome.counters.get_ns.max() as f64 / 1e6;
+        let waits = bench.repeat(NAME, engine, |round| {
+            let longest = |outcome: &Outcome| outcome.counters.get_ns.max() as f64 / 1e6;
             let quiet = load.run(None, &mut Quiet)?;
             quiet.require_right()?;
-            found.quiet_ms.push(longest(&quiet));
             if round == 0 {
                 found.missed_before = 1.0 - quiet.counters.counts.hit_ratio();
             }
@@ -166,15 +163,10 @@ impl Line {
                 found.gets += counts.gets;
                 found.misses += counts.gets - counts.hits;
             }
-            found.longest_ms.push(longest(&outcome));
-            log(&format!(
-                "takeover: round {} of {}: {engine:<8} {:.0} ms, {:.0} without one",
-                round + 1,
-                options.rounds,
-                found.longest_ms[round],
-                found.quiet_ms[round]
-            ));
-        }
+            let waits = (longest(&outcome), longest(&quiet));
+            Ok((waits, format!("{:.0} ms, {:.0} without one", waits.0, waits.1)))
+        })?;
+        (found.longest_ms, found.quiet_ms) = waits.into_iter().unzip();
         found.closed = idle.into_iter().filter(|client| !is_served(client)).count();
         Ok(found)
     }
@@ -192,26 +184,12 @@ impl Line {
 }
 
 fn load(addr: SocketAddr, case: &Case, seed: u64) -> Load {
+    let model = Model::uniform(KeyShape::sixteen(), case.keys, VALUE_LEN, Mix::Only(Operation::Get));
     Load {
-        target: Target::text(addr),
-        threads: 1,
         connections: CLIENTS,
-        pipeline: 1,
-        pace: Pace::Closed,
-        model: Model {
-            popularity: Popularity::Uniform { count: case.keys },
-            keys: KeyShape::sixteen(),
-            sizes: SizeModel::Constant(VALUE_LEN),
-            mix: Mix::Only(Operation::Get),
-            expiry: Expiry::NEVER,
-            on_miss: OnMiss::Leave,
-        },
-        style: ItemStyle { flags: 0, multiget_keys: 1 },
         check: Check::Contents { sample: SAMPLE },
-        warmup: Duration::ZERO,
         duration: case.duration,
-        seed,
-        cores: Vec::new(),
+        ..Load::new(Target::text(addr), model, seed)
     }
 }
 

@@ -6,19 +6,16 @@ use guira_workload::SizeModel;
 use serde::Serialize;
 
 use super::Replay;
+use crate::bench::columns::{mib, rows};
 use crate::bench::machine::{self, Machine};
 use crate::bench::memory::{self, Case};
-use crate::bench::table::{header, push};
 use crate::bench::{Options, report};
 use crate::clock::Date;
 use crate::engine::Observer;
 use crate::equal;
 use crate::error::LoadError;
-use crate::floor::Shape;
 use crate::run::{Outcome, Record};
-use crate::server::{Kind, Server, Spec, Wire};
-
-const MIB: f64 = 1_048_576.0;
+use crate::server::{Kind, Server, Spec};
 
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
@@ -57,13 +54,13 @@ pub fn run(
     for &size in sizes {
         let mut target = size;
         for kind in &kinds {
-            let mut spec = spec(kind, size, options);
+            let mut spec = Spec::new((*kind).clone(), size, &options.server_cores);
             if !matches!(kind, Kind::Guira { .. }) {
-                log(&format!("{}: finding the memory for {:.1} MiB", kind.name(), target as f64 / MIB));
+                log(&format!("{}: finding the memory for {:.1} MiB", kind.name(), mib(target)));
                 let case = filling(replay, target);
                 spec.memory = equal::fit(&spec, target, &mut |server| memory::fill(&case, server, options))?;
             }
-            log(&format!("{}: replaying in {:.0} MiB", kind.name(), spec.memory as f64 / MIB));
+            log(&format!("{}: replaying in {:.0} MiB", kind.name(), mib(spec.memory)));
             let row = measure(replay, size, &spec, options, listener)?;
             if matches!(kind, Kind::Guira { .. }) {
                 target = row.resident;
@@ -72,19 +69,6 @@ pub fn run(
         }
     }
     Ok(())
-}
-
-fn spec(kind: &Kind, memory: u64, options: &Options) -> Spec {
-    let shape = Shape { key_len: 16, value_len: 32 };
-    Spec {
-        kind: kind.clone(),
-        workers: 1,
-        memory,
-        max_connections: None,
-        wire: Wire::Tcp,
-        cores: options.server_cores.clone(),
-        shape,
-    }
 }
 
 /// Items like the trace's, twice as many as fit.
@@ -104,10 +88,7 @@ fn measure(
     let outcome: Outcome =
         replay.run_on(server.addr(), Some(server.process()), &options.client_cores, listener)?;
     outcome.require_right()?;
-    let resident = server
-        .process()
-        .resident_bytes()
-        .map_err(LoadError::system("cannot read the server's resident size"))?;
+    let resident = server.resident_bytes()?;
     let requests = outcome.counters.counts.operations().max(1) as f64;
     Ok(Row {
         size,
@@ -122,40 +103,22 @@ fn measure(
 
 /// The rows as a table in Markdown.
 #[must_use]
-pub fn table(rows: &[Row]) -> String {
-    let columns = [
-        "size, MiB",
-        "server",
-        "allowed, MiB",
-        "resident, MiB",
-        "items",
-        "hit ratio",
-        "get p50, µs",
-        "p99",
-        "p99.9",
-        "server CPU per request, µs",
-    ];
-    let mut table = header(&columns.map(str::to_owned));
-    for row in rows {
-        let latency = &row.record.get_latency;
-        push(
-            &mut table,
-            format_args!(
-                "| {:.0} | {} | {:.0} | {:.1} | {} | {:.4} | {:.0} | {:.0} | {:.0} | {:.2} |\n",
-                row.size as f64 / MIB,
-                row.server,
-                row.memory as f64 / MIB,
-                row.resident as f64 / MIB,
-                row.items,
-                row.record.hit_ratio,
-                latency.p50_us,
-                latency.p99_us,
-                latency.p999_us,
-                row.cpu_us_per_request
-            ),
-        );
-    }
-    table
+pub fn table(replayed: &[Row]) -> String {
+    rows(
+        replayed,
+        &[
+            ("size, MiB", &|row| format!("{:.0}", mib(row.size))),
+            ("server", &|row| row.server.clone()),
+            ("allowed, MiB", &|row| format!("{:.0}", mib(row.memory))),
+            ("resident, MiB", &|row| format!("{:.1}", mib(row.resident))),
+            ("items", &|row| row.items.to_string()),
+            ("hit ratio", &|row| format!("{:.4}", row.record.hit_ratio)),
+            ("get p50, µs", &|row| format!("{:.0}", row.record.get_latency.p50_us)),
+            ("p99", &|row| format!("{:.0}", row.record.get_latency.p99_us)),
+            ("p99.9", &|row| format!("{:.0}", row.record.get_latency.p999_us)),
+            ("server CPU per request, µs", &|row| format!("{:.2}", row.cpu_us_per_request)),
+        ],
+    )
 }
 
 /// Writes the rows into a new folder `<date>-<machine>-replay` below `parent`; returns it.

@@ -1,7 +1,7 @@
 //! The misses as a table, and what it comes to.
 
 use super::{DEFAULT, MIB, Missed, VARIANTS};
-use crate::bench::table::{header, push};
+use crate::bench::columns::{header, push};
 
 /// Fixed policies of the default engine.
 const FIXED: [&str; 5] = ["clock", "s3-fifo", "sieve", "klru", "lru"];

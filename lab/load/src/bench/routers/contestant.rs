@@ -12,9 +12,8 @@ use guira_harness::server::{self as harness, ServerProcess};
 
 use super::super::Options;
 use crate::error::LoadError;
-use crate::floor::Shape;
 use crate::reply::Check;
-use crate::server::{FLOOR, GUIRA, Kind, Server, Spec, Wire};
+use crate::server::{FLOOR, GUIRA, Kind, Server, Spec};
 
 /// How long a router may take until it accepts connections.
 const START_MAX: Duration = Duration::from_secs(10);
@@ -183,15 +182,8 @@ pub(super) fn start_server(options: &Options) -> Result<Server, LoadError> {
         let problem = "routers need a cache as their server: add guira or memcached to --servers";
         return Err(LoadError::Options(problem.to_owned()));
     }
-    Server::start(&Spec {
-        kind: kind.clone(),
-        workers: 1,
-        memory: MEMORY,
-        max_connections: Some(CONNECTIONS_MAX),
-        wire: Wire::Tcp,
-        cores: Vec::new(),
-        shape: Shape { key_len: 16, value_len: 32 },
-    })
+    let spec = Spec::new(kind.clone(), MEMORY, &[]);
+    Server::start(&Spec { max_connections: Some(CONNECTIONS_MAX), ..spec })
 }
 
 /// A running router with its servers; all are stopped when this is dropped.

@@ -2,29 +2,27 @@
 
 use guira_workload::KeyShape;
 
-use super::super::idle::{Case, Crowd, Idle, allow_files, settled};
-use super::{Options, Router, started};
+use super::super::driver::Bench;
+use super::super::idle::{Case, Crowd, Idle, MANY, allow_files, settled};
+use super::{Options, Router, kinds, started};
 use crate::error::LoadError;
+use crate::server::Wire;
 use crate::target::Target;
 
-/// Opens the clients of `case` to one router after the other, and looks at its resident size before and after. Each
+/// Opens clients to one router after the other, and looks at its resident size before and after. Each
 /// asks for a key when it comes, and once more when all are there.
-pub(super) fn run(
-    case: Case,
-    kinds: &[&Router],
-    options: &Options,
-    log: &mut dyn FnMut(&str),
-) -> Result<Vec<Idle>, LoadError> {
+pub(in crate::bench) fn run(bench: &mut Bench<'_>) -> Result<Vec<Idle>, LoadError> {
+    let case = Case { name: "router-idle", connections: MANY, wire: Wire::Tcp };
     let mut results = Vec::new();
-    for kind in kinds {
+    for kind in kinds(bench) {
         // The forwarding floor has a connection to a server for each client.
         let files = if matches!(kind, Router::Relay { .. }) { 2 } else { 1 } * case.connections;
         if let Err(error) = allow_files(files) {
-            log(&format!("{}: skipped {}: {error}: {files} needed", case.name, kind.name()));
+            bench.log(&format!("{}: skipped {}: {error}: {files} needed", case.name, kind.name()));
             continue;
         }
-        log(&format!("{}: opening {} connections to {}", case.name, case.connections, kind.name()));
-        results.push(measure(case, kind, options)?);
+        bench.log(&format!("{}: opening {} connections to {}", case.name, case.connections, kind.name()));
+        results.push(measure(case, kind, bench.options)?);
     }
     Ok(results)
 }

@@ -2,11 +2,12 @@
 
 use std::net::SocketAddr;
 
-use guira_harness::rounds::{median, turns};
+use guira_harness::rounds::median_of;
 use serde::Serialize;
 
+use super::super::driver::Bench;
 use super::contestant::start_server;
-use super::{LoadSpec, Options, Running, load, preload};
+use super::{load, loads, preload, start_all};
 use crate::counters::Percentiles;
 use crate::engine::Quiet;
 use crate::error::LoadError;
@@ -14,6 +15,7 @@ use crate::pace::{Gaps, Pace};
 use crate::reply::Check;
 use crate::run::Load;
 
+const NAME: &str = "router-latency";
 /// The share of the saturated rate.
 const SHARE: f64 = 0.1;
 /// A client without a router, in tables.
@@ -31,15 +33,13 @@ pub struct Delayed {
 
 impl Delayed {
     pub(super) fn medians(&self) -> [f64; 2] {
-        std::array::from_fn(|at| median(&self.rounds.iter().map(|round| round[at]).collect::<Vec<_>>()))
+        std::array::from_fn(|at| median_of(&self.rounds, |round| round[at]))
     }
 
     /// Medians of what is more than `direct` in the same round.
     pub(super) fn added(&self, direct: &Self) -> [f64; 2] {
         let pairs = || self.rounds.iter().zip(&direct.rounds);
-        std::array::from_fn(|at| {
-            median(&pairs().map(|(ours, theirs)| ours[at] - theirs[at]).collect::<Vec<_>>())
-        })
+        std::array::from_fn(|at| median_of(pairs(), |(ours, theirs)| ours[at] - theirs[at]))
     }
 }
 
@@ -49,21 +49,18 @@ struct Way<'a> {
     check: Check,
 }
 
-/// Measures the saturated rate of nutcracker (of the first router, if there is none) under `spec`, then all routers and a
-/// client that asks a server itself, alternating, in an open loop at a tenth of it.
-pub(super) fn run(
-    spec: &LoadSpec,
-    routers: &[Running],
-    options: &Options,
-    log: &mut dyn FnMut(&str),
-) -> Result<Vec<Delayed>, LoadError> {
+/// Measures the saturated rate of nutcracker (of the first router, if there is none), then all routers and a client that
+/// asks a server itself, alternating, in an open loop at a tenth of it.
+pub(in crate::bench) fn run(bench: &mut Bench<'_>) -> Result<Vec<Delayed>, LoadError> {
+    let (options, [spec, ..]) = (bench.options, loads());
+    let routers = start_all(bench)?;
     let server = start_server(options)?;
     preload(server.addr(), options)?;
     let peer = routers.iter().find(|router| router.name() == "nutcracker").or(routers.first());
     let Some(peer) = peer else { return Ok(Vec::new()) };
-    let saturated = load(spec, peer.addr(), peer.check(), options, 0).run(None, &mut Quiet)?.per_second();
+    let saturated = load(&spec, peer.addr(), peer.check(), options, 0).run(None, &mut Quiet)?.per_second();
     let rate_per_s = SHARE * saturated;
-    log(&format!("router-latency: {} is saturated at {saturated:.0} requests per second", peer.name()));
+    bench.log(&format!("{NAME}: {} is saturated at {saturated:.0} requests per second", peer.name()));
     let check = Check::Contents { sample: super::SAMPLE };
     let mut ways = vec![Way { name: DIRECT, addr: server.addr(), check }];
     ways.extend(routers.iter().map(|router| Way {
@@ -71,26 +68,19 @@ pub(super) fn run(
         addr: router.addr(),
         check: router.check(),
     }));
-    let series = |way: &Way<'_>| Delayed { router: way.name.to_owned(), rate_per_s, rounds: Vec::new() };
-    let mut results: Vec<Delayed> = ways.iter().map(series).collect();
-    for round in 0..options.rounds {
-        for index in turns(round, ways.len()) {
-            let way = &ways[index];
+    let rounds = bench.alternate(
+        NAME,
+        &mut ways,
+        |way| way.name,
+        |way, round| {
             let pace = Pace::Open { rate_per_s, arrivals: Gaps::Poisson };
-            let load = Load { pace, ..load(spec, way.addr, way.check, options, round) };
+            let load = Load { pace, ..load(&spec, way.addr, way.check, options, round) };
             let outcome = load.run(None, &mut Quiet)?;
             outcome.require_right()?;
-            let latency = Percentiles::of(&outcome.counters.get_ns);
-            log(&format!(
-                "router-latency: round {} of {}: {:<12} p50 {:.0} us, p99 {:.0} us",
-                round + 1,
-                options.rounds,
-                way.name,
-                latency.p50_us,
-                latency.p99_us
-            ));
-            results[index].rounds.push([latency.p50_us, latency.p99_us]);
-        }
-    }
-    Ok(results)
+            let Percentiles { p50_us, p99_us, .. } = Percentiles::of(&outcome.counters.get_ns);
+            Ok(([p50_us, p99_us], format!("p50 {p50_us:.0} us, p99 {p99_us:.0} us")))
+        },
+    )?;
+    let delayed = |(router, rounds)| Delayed { router, rate_per_s, rounds };
+    Ok(rounds.into_iter().map(delayed).collect())
 }
