@@ -10,6 +10,9 @@ use guira_world::thread::{sleep, spawn};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+/// The router and the invalidator.
+const WITH_DISKS: usize = 2;
+
 /// A program that runs on a host of its own.
 #[derive(Debug)]
 pub(crate) struct Running {
@@ -73,7 +76,10 @@ impl Swarm {
         }
         let kind = self.kinds[draw(self.kinds.len() as u64) as usize];
         found.lock().expect("no task panics with it").struck(kind);
-        let at = draw(running.len() as u64) as usize;
+        // The last programs of a region are those with disks.
+        let of_disks = matches!(kind, Fault::Power | Fault::Full | Fault::DiskErrors) && draw(4) > 0;
+        let range = if of_disks { WITH_DISKS.min(running.len()) } else { running.len() };
+        let at = running.len() - 1 - draw(range as u64) as usize;
         let other = running[draw(running.len() as u64) as usize].host;
         let victim = &mut running[at];
         let place = host(victim.host);

@@ -10,7 +10,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 /// The number of seeds that reach every rare branch, with all scenarios in turn.
-const MANY: u64 = 5_000;
+const MANY: u64 = 20_000;
 /// A run that takes longer, in the world's time, hangs.
 const END: Duration = Duration::from_secs(120);
 
