@@ -10,22 +10,6 @@
 
 #![forbid(unsafe_code)]
 
-#[cfg(guira_simulated)]
-use guira_world::disk as fs;
-#[cfg(not(guira_simulated))]
-mod fs {
-    //! The system's files.
-
-    pub use std::fs::{
-        DirBuilder, DirEntry, File, Metadata, OpenOptions, Permissions, ReadDir, TryLockError, canonicalize,
-        create_dir, create_dir_all, metadata, read, read_dir, read_link, read_to_string, remove_dir,
-        remove_dir_all, remove_file, rename, set_permissions, symlink_metadata, write,
-    };
-    pub use std::os::unix::fs::{
-        DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink,
-    };
-}
-
 mod read;
 mod replace;
 mod watch;
@@ -34,14 +18,19 @@ pub use read::read_file;
 pub use replace::{Durability, Mode, UNFINISHED, replace};
 pub use watch::FileWatch;
 
+#[cfg(guira_simulated)]
+use guira_world::{disk as fs, disk as unix};
 #[cfg(not(guira_simulated))]
-pub use fs::symlink;
+use std::{fs, os::unix::fs as unix};
+
 pub use fs::{
     DirBuilder, DirEntry, File, Metadata, OpenOptions, Permissions, ReadDir, TryLockError, canonicalize,
     create_dir, create_dir_all, metadata, read, read_dir, read_link, read_to_string, remove_dir,
     remove_dir_all, remove_file, rename, set_permissions, symlink_metadata, write,
 };
-pub use fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+#[cfg(not(guira_simulated))]
+pub use unix::symlink;
+pub use unix::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 
 use std::io;
 use std::path::Path;

@@ -1,7 +1,6 @@
 //! Replacing a file as a whole.
 
-use crate::folder_of;
-use crate::fs::{self, File, OpenOptionsExt, Permissions, PermissionsExt};
+use crate::{File, OpenOptionsExt, Permissions, PermissionsExt, folder_of, fs};
 use guira_sync::random;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

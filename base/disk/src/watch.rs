@@ -1,8 +1,7 @@
 //! Detects changes of files: by inotify on their folders, and by comparing the files' stamps, which also finds what
 //! inotify does not report.
 
-use crate::folder_of;
-use crate::fs::{self, MetadataExt};
+use crate::{MetadataExt, folder_of, fs};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use std::collections::BTreeSet;

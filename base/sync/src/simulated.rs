@@ -1,5 +1,5 @@
-//! What the simulator asks of the product (docs/develop/simulation.md): to count that a rare branch was reached, and to
-//! make a known mistake again, which the simulator must find. Both do nothing in every other build.
+//! Hooks of the simulator in the product (docs/develop/simulation.md): counters of rare branches, and mistakes that the
+//! simulator plants and must find. Both do nothing in every other build.
 
 #[cfg(guira_simulated)]
 pub use guira_world::hooks::{is_planted, sometimes};

@@ -1,8 +1,8 @@
-//! Errors as the system returns them, with its numbers: the product tells many of them apart by these.
+//! Errors with the system's numbers, by which the product distinguishes many of them.
 
 use std::io::{self, ErrorKind};
 
-const NUMBERS: [(ErrorKind, i32); 15] = [
+const NUMBERS: [(ErrorKind, i32); 14] = [
     (ErrorKind::NotFound, 2),
     (ErrorKind::WouldBlock, 11),
     (ErrorKind::AlreadyExists, 17),
@@ -17,7 +17,6 @@ const NUMBERS: [(ErrorKind, i32); 15] = [
     (ErrorKind::NotConnected, 107),
     (ErrorKind::TimedOut, 110),
     (ErrorKind::ConnectionRefused, 111),
-    (ErrorKind::HostUnreachable, 113),
 ];
 const IO: i32 = 5;
 const BAD_DESCRIPTOR: i32 = 9;

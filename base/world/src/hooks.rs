@@ -1,4 +1,4 @@
-//! What a simulator asks of the programs of a world: to count rare branches, and to make a known mistake.
+//! Hooks of a simulator in the programs of a world: counters of rare branches, and planted mistakes.
 
 use crate::scheduler::Own;
 use std::collections::BTreeMap;

@@ -8,7 +8,7 @@ use crate::generator::Random;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BinaryHeap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
@@ -43,8 +43,6 @@ pub struct Outcome<R> {
     pub steps: u64,
     /// Tasks that panicked: their names and messages.
     pub panics: Vec<(String, String)>,
-    /// The rare branches that were reached, and how often.
-    pub reached: BTreeMap<&'static str, u64>,
     /// Tasks that waited when no task could run any more and no timer was left.
     pub stuck: Vec<String>,
 }
@@ -181,7 +179,6 @@ pub fn run<R: 'static>(options: Options, main: impl FnOnce() -> R + 'static) -> 
         })
     };
     while !has_ended(first) && step() {}
-    let reached = crate::hooks::reached();
     let world = WORLD.take().expect("it was put there");
     let stuck = world.tasks.iter().filter(|task| task.is_waiting && task.coroutine.is_some());
     let is_stuck = result.borrow().is_none() && world.ready.is_empty() && world.timers.queue.is_empty();
@@ -191,7 +188,6 @@ pub fn run<R: 'static>(options: Options, main: impl FnOnce() -> R + 'static) -> 
         time: Duration::from_nanos(world.now),
         steps: world.steps,
         panics: world.panics,
-        reached,
         stuck: if is_stuck { stuck.map(|task| task.name.clone()).collect() } else { Vec::new() },
     };
     // Tasks that have not ended keep their stacks: to unwind them would run the product's code outside of a world.

@@ -1,6 +1,7 @@
 //! Clients of a node that check each reply against what they know.
 
 use crate::found::Counts;
+use crate::tasks::connect;
 use guira_world::net::TcpStream;
 use guira_world::scheduler::draw;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -69,10 +70,7 @@ impl Client {
 
     fn connection(&mut self) -> io::Result<&mut BufReader<TcpStream>> {
         if self.connection.is_none() {
-            let stream = TcpStream::connect_timeout(&self.server, TIMEOUT)?;
-            stream.set_read_timeout(Some(TIMEOUT))?;
-            stream.set_write_timeout(Some(TIMEOUT))?;
-            self.connection = Some(BufReader::new(stream));
+            self.connection = Some(connect(self.server, TIMEOUT)?);
         }
         self.connection.as_mut().ok_or_else(|| io::ErrorKind::NotConnected.into())
     }

@@ -7,13 +7,14 @@
 //! | `update ID` | `version N` | commits the next version |
 //! | `abort ID` | `aborted` | a transaction that is rolled back |
 
+use crate::tasks::{connect, lock};
 use guira_world::net::{TcpListener, TcpStream};
 use guira_world::scheduler::draw;
 use guira_world::thread::{sleep, spawn};
 use guira_world::time;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// The state, which outlives the processes of the database.
@@ -45,11 +46,6 @@ impl Database {
     pub(crate) fn purge(&mut self) {
         self.first = self.first.max(self.log.len().saturating_sub(draw(20) as usize));
     }
-}
-
-fn lock(database: &Mutex<Database>) -> MutexGuard<'_, Database> {
-    // No task is interrupted while it has the lock: std's has no yield point.
-    database.lock().expect("no task panics with it")
 }
 
 /// Serves until the process is killed.
@@ -163,12 +159,7 @@ impl Session {
     fn try_call(&mut self, request: &str) -> io::Result<u64> {
         let connection = match &mut self.connection {
             Some(connection) => connection,
-            none => {
-                let stream = TcpStream::connect_timeout(&self.server, TIMEOUT)?;
-                stream.set_read_timeout(Some(TIMEOUT))?;
-                stream.set_write_timeout(Some(TIMEOUT))?;
-                none.insert(BufReader::new(stream))
-            }
+            none => none.insert(connect(self.server, TIMEOUT)?),
         };
         connection.get_mut().write_all(request.as_bytes())?;
         let mut line = String::new();

@@ -3,6 +3,7 @@
 use crate::database::Database;
 use crate::found::{Fault, Found};
 use crate::programs::{Program, host, reconfigure};
+use crate::tasks::lock;
 use guira_world::disk;
 use guira_world::net::{self, cut, heal, host_of};
 use guira_world::scheduler::{Process, current_process, draw, freeze, kill};
@@ -75,7 +76,7 @@ impl Swarm {
             return;
         }
         let kind = self.kinds[draw(self.kinds.len() as u64) as usize];
-        found.lock().expect("no task panics with it").struck(kind);
+        lock(found).struck(kind);
         // The last programs of a region are those with disks.
         let of_disks = matches!(kind, Fault::Power | Fault::Full | Fault::DiskErrors) && draw(4) > 0;
         let range = if of_disks { WITH_DISKS.min(running.len()) } else { running.len() };
@@ -119,11 +120,7 @@ impl Swarm {
                 let routers = running.iter().filter_map(|it| Some((it.host, it.program.router_plan()?)));
                 routers.for_each(|(host, plan)| reconfigure(host, plan));
             }
-            Fault::Purge => {
-                let database =
-                    self.database.as_ref().map(|database| database.lock().expect("no task panics with it"));
-                database.into_iter().for_each(|mut database| database.purge());
-            }
+            Fault::Purge => self.database.iter().for_each(|database| lock(database).purge()),
         }
     }
 

@@ -1,12 +1,14 @@
-//! What a run has done and found.
+//! The result of a run: requests, faults, and what was wrong.
 
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Fault {
     /// A process is killed and started again.
     Kill,
-    /// The host of a process loses power, and with it what its disk has not stored.
+    /// The host of a process loses power, and its disk unsynced changes.
     Power,
     Freeze,
     /// No packet passes between two hosts, in one direction.
@@ -21,7 +23,7 @@ pub(crate) enum Fault {
     Purge,
 }
 
-/// What can happen to a region.
+/// The faults of a region.
 pub(crate) const ALL: &[Fault] = &[
     Fault::Kill,
     Fault::Power,
@@ -32,10 +34,10 @@ pub(crate) const ALL: &[Fault] = &[
     Fault::Reload,
     Fault::Purge,
 ];
-/// What can happen to programs without disks and databases.
+/// The faults of programs without disks and databases.
 pub(crate) const OF_CACHES: &[Fault] = &[Fault::Kill, Fault::Freeze, Fault::Cut];
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Counts {
     pub(crate) writes: u64,
     pub(crate) reads: u64,
@@ -52,49 +54,24 @@ impl Counts {
     }
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Found {
     pub(crate) counts: Counts,
     /// How often each kind of fault has struck.
-    faults: Vec<(Fault, u64)>,
+    faults: BTreeMap<Fault, u64>,
     pub(crate) wrong: Vec<String>,
 }
 
 impl Found {
     pub(crate) fn add(&mut self, other: &Found) {
         self.counts.add(other.counts);
-        other.faults.iter().for_each(|(kind, count)| self.count(*kind, *count));
+        for (kind, count) in &other.faults {
+            *self.faults.entry(*kind).or_default() += count;
+        }
     }
 
     pub(crate) fn struck(&mut self, kind: Fault) {
-        self.count(kind, 1);
-    }
-
-    /// A line that [`Found::parse`] reads.
-    pub(crate) fn line(&self) -> String {
-        let Counts { writes, reads, hits, failures } = self.counts;
-        let faults: String = self.faults.iter().map(|(kind, count)| format!(" {kind:?}={count}")).collect();
-        format!("{writes} {reads} {hits} {failures}{faults}")
-    }
-
-    pub(crate) fn parse(line: &str) -> Option<Self> {
-        let mut words = line.split(' ');
-        let mut number = || words.next()?.parse().ok();
-        let counts = Counts { writes: number()?, reads: number()?, hits: number()?, failures: number()? };
-        let mut found = Found { counts, ..Found::default() };
-        for word in words {
-            let (name, count) = word.split_once('=')?;
-            let kind = ALL.iter().find(|kind| format!("{kind:?}") == name)?;
-            found.count(*kind, count.parse().ok()?);
-        }
-        Some(found)
-    }
-
-    fn count(&mut self, kind: Fault, count: u64) {
-        match self.faults.iter_mut().find(|(known, _)| *known == kind) {
-            Some((_, counted)) => *counted += count,
-            None => self.faults.push((kind, count)),
-        }
+        *self.faults.entry(kind).or_default() += 1;
     }
 }
 

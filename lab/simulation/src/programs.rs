@@ -10,6 +10,7 @@ use guira_world::disk;
 use guira_world::net::set_host;
 use guira_world::scheduler::{Process, draw, start};
 use guira_world::thread::{park, sleep};
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// The port of every server.
-pub(crate) const PORT: u16 = 11211;
+const PORT: u16 = 11211;
+/// The hosts of clients and of the router.
+pub(crate) const HOME: u8 = 100;
+pub(crate) const ROUTER: u8 = 50;
 
 /// How long clients work, in the world's time.
 pub(crate) const TIME: Duration = Duration::from_secs(20);
@@ -50,7 +54,7 @@ pub(crate) enum Program {
     },
 }
 
-/// What a router has behind, by hosts.
+/// The hosts behind a router, and its log.
 #[derive(Clone, Debug)]
 pub(crate) struct RouterPlan {
     pub(crate) nodes: Vec<u8>,
@@ -58,12 +62,12 @@ pub(crate) struct RouterPlan {
     pub(crate) deletes: Deletes,
 }
 
-/// What a router does with deletes that a server does not take.
+/// How a router treats deletes that fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Deletes {
     Refused,
     Logged,
-    /// Logged, and acknowledged when they are on the disk.
+    /// Logged, and acknowledged after a sync.
     Synced,
 }
 
@@ -124,19 +128,28 @@ impl Program {
 
 const CONFIG: &str = "/guira/router.json";
 
-/// Puts a file in place, as an administrator does, whatever the disk does meanwhile.
-fn install(path: &str, text: &str) {
-    let attempt = || {
-        disk::create_dir_all("/guira")?;
-        disk::File::open("/")?.sync_all()?;
-        guira_disk::replace(Path::new(path), text.as_bytes(), Mode::Exact(0o644), Durability::Synced)
-    };
+/// Repeats `attempt` until the disk lets it succeed.
+fn insist(attempt: impl Fn() -> io::Result<()>) {
     while attempt().is_err() {
         sleep(Duration::from_millis(100));
     }
 }
 
-/// Gives a router that runs another configuration, perhaps after one that it must refuse.
+/// Makes a folder in the root that a loss of power does not remove.
+fn make_folder(path: &str) -> io::Result<()> {
+    disk::create_dir_all(path)?;
+    disk::File::open("/")?.sync_all()
+}
+
+/// Replaces a file of /guira, as an administrator does.
+fn install(path: &str, text: &str) {
+    insist(|| {
+        make_folder("/guira")?;
+        guira_disk::replace(Path::new(path), text.as_bytes(), Mode::Exact(0o644), Durability::Synced)
+    });
+}
+
+/// Gives a running router another configuration, in a quarter of the cases after one that the router must refuse.
 pub(crate) fn reconfigure(number: u8, plan: &RouterPlan) {
     let text = plan.config();
     let operator = start("operator", move || {
@@ -222,11 +235,8 @@ fn router_options(plan: &RouterPlan, listen: SocketAddr) -> RouterOptions {
     options.limits.connections = 1024;
     options.limits.client_requests = 1024;
     if plan.deletes != Deletes::Refused {
+        insist(|| make_folder("/deletes"));
         let folder = PathBuf::from("/deletes");
-        // The folder is on the disk since long ago, or the router does not start.
-        while disk::create_dir_all(&folder).and_then(|()| disk::File::open("/")?.sync_all()).is_err() {
-            sleep(Duration::from_millis(100));
-        }
         let sync = if plan.deletes == Deletes::Synced { LogSync::Always } else { LogSync::Never };
         let replay_rate = NonZeroU32::new(10_000);
         options.deletes = Some(LogOptions { folder, version: LogVersion::Two, sync, replay_rate });

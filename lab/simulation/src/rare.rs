@@ -1,5 +1,7 @@
 //! Rare branches of the product that runs must reach (`guira_sync::simulated::sometimes`).
 
+use guira_world::hooks;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Each is reached in a long run; one that no seed reaches is not tested.
@@ -24,31 +26,19 @@ const BRANCHES: [&str; 17] = [
 ];
 
 /// How often each branch was reached.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Reached(BTreeMap<String, u64>);
 
 impl Reached {
-    pub(crate) fn of(counts: &BTreeMap<&'static str, u64>) -> Self {
-        Reached(counts.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect())
+    /// The counts of this world.
+    pub(crate) fn of_world() -> Self {
+        Reached(hooks::reached().into_iter().map(|(name, count)| (name.to_owned(), count)).collect())
     }
 
     pub(crate) fn add(&mut self, other: &Reached) {
         for (name, count) in &other.0 {
             *self.0.entry(name.clone()).or_default() += count;
         }
-    }
-
-    /// A line that [`Reached::parse`] reads.
-    pub(crate) fn line(&self) -> String {
-        self.0.iter().map(|(name, count)| format!(" {name}={count}")).collect()
-    }
-
-    pub(crate) fn parse(line: &str) -> Option<Self> {
-        let counts = line.split_whitespace().map(|word| {
-            let (name, count) = word.split_once('=')?;
-            Some((name.to_owned(), count.parse().ok()?))
-        });
-        counts.collect::<Option<_>>().map(Reached)
     }
 
     /// The counts, for a person.

@@ -1,20 +1,21 @@
-//! A region: a database, an invalidator, a router, nodes, and users who look aside. While they work, faults strike.
-//! Then the faults end, and after a bounded time each cache has what the database has, or nothing.
+//! A region: a database, an invalidator, a router, nodes, and users of the look-aside client. Faults strike while they
+//! work. After the faults, within a bounded time, each cache must have the database's version of each row, or nothing.
 
 use crate::database::{Database, Session};
 use crate::faults::{Running, Swarm};
 use crate::found::{ALL, Fault, Found};
-use crate::programs::{Deletes, Program, RouterPlan, TIME, an_engine, host, server};
+use crate::programs::{Deletes, HOME, Program, ROUTER, RouterPlan, TIME, an_engine, host, server};
+use crate::tasks::{connect, lock};
 use guira_client::lookaside::{LookAside, Value};
 use guira_client::text::{Endpoint, Target};
 use guira_world::hooks;
-use guira_world::net::{TcpStream, set_host};
+use guira_world::net::set_host;
 use guira_world::scheduler::{current_process, draw};
 use guira_world::thread::{sleep, spawn};
 use guira_world::time;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, Write};
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Some rows are written often, and most once or twice: no later delete hides that one was lost.
@@ -22,14 +23,12 @@ const ROWS: usize = 150;
 const OFTEN: usize = 6;
 /// For this long, many users use the same row.
 const FOCUS: Duration = Duration::from_millis(100);
-/// Keys by which it is seen that a node is in use.
+/// Keys that are stored to see whether the router uses a node.
 const PROBES: u64 = 16;
 const USERS: usize = 4;
-const HOME: u8 = 100;
 const NODES: [u8; 2] = [1, 2];
 const GUTTER: u8 = 3;
 const DATABASE: u8 = 30;
-const ROUTER: u8 = 50;
 const INVALIDATOR: u8 = 60;
 /// How long after the faults caches may differ from the database: a second gap in the log within a minute empties
 /// caches at the end of that minute.
@@ -37,18 +36,8 @@ const SETTLED: Duration = Duration::from_secs(75);
 /// How often in a row, each half second, caches must agree with the database.
 const AGREEMENTS: u32 = 6;
 
-/// The knowledge of users about a row.
-#[derive(Clone, Copy, Debug, Default)]
-struct Row {
-    /// The newest version whose delete was acknowledged.
-    deleted: u64,
-}
-
-type Rows = Arc<Mutex<Vec<Row>>>;
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().expect("no task panics with it")
-}
+/// The newest version of each row whose delete was acknowledged.
+type Deleted = Arc<Mutex<Vec<u64>>>;
 
 pub(crate) fn play(found: &Arc<Mutex<Found>>) {
     set_host(current_process(), host(HOME));
@@ -65,12 +54,12 @@ pub(crate) fn play(found: &Arc<Mutex<Found>>) {
         INVALIDATOR,
         Program::Invalidator { database: DATABASE, router: ROUTER, flushed: flushed.clone() },
     ));
-    let rows: Rows = Arc::new(Mutex::new(vec![Row::default(); ROWS]));
+    let deleted: Deleted = Arc::new(Mutex::new(vec![0; ROWS]));
     let users: Vec<_> = (0..USERS)
         .map(|_| {
-            let (rows, found, swarm, database) =
-                (rows.clone(), found.clone(), swarm.clone(), database.clone());
-            spawn(move || User::new(rows, database).work(&swarm, &found))
+            let user = User::new(deleted.clone(), database.clone());
+            let (found, swarm) = (found.clone(), swarm.clone());
+            spawn(move || user.work(&swarm, &found))
         })
         .collect();
     while time::now() < TIME {
@@ -90,7 +79,7 @@ pub(crate) fn play(found: &Arc<Mutex<Found>>) {
     }
 }
 
-/// Waits until each cache has what the database has.
+/// Waits until each cache agrees with the database.
 fn settle(database: &Mutex<Database>, nodes: &[u8], found: &Mutex<Found>) {
     let limit = time::now() + SETTLED;
     let (mut round, mut agreements) = (0, 0);
@@ -111,7 +100,7 @@ fn settle(database: &Mutex<Database>, nodes: &[u8], found: &Mutex<Found>) {
     }
 }
 
-/// Stores items by way of the router. An error says that none of them came to the node.
+/// Stores items through the router. Fails if none of them reaches the node.
 fn unused(node: u8, round: u32) -> Result<(), String> {
     let probe = |number: u64| format!("probe:{round}:{number}");
     let failed = |error: io::Error| format!("node {node} is not in use: {error}");
@@ -123,10 +112,8 @@ fn unused(node: u8, round: u32) -> Result<(), String> {
         }
     }
     for number in 0..PROBES {
-        if call(server(node), &format!("get {}\r\nquit\r\n", probe(number)))
-            .map_err(failed)?
-            .starts_with("VALUE")
-        {
+        let request = format!("get {}\r\nquit\r\n", probe(number));
+        if call(server(node), &request).map_err(failed)?.starts_with("VALUE") {
             return Ok(());
         }
     }
@@ -135,9 +122,7 @@ fn unused(node: u8, round: u32) -> Result<(), String> {
 
 /// Sends requests that end with `quit`, and returns the replies.
 fn call(at: SocketAddr, requests: &str) -> io::Result<String> {
-    let stream = TcpStream::connect_timeout(&at, Duration::from_secs(1))?;
-    stream.set_read_timeout(Some(Duration::from_secs(2)))?;
-    let mut connection = BufReader::new(stream);
+    let mut connection = connect(at, Duration::from_secs(2))?;
     connection.get_mut().write_all(requests.as_bytes())?;
     let (mut text, mut line) = (Vec::new(), Vec::new());
     while connection.read_until(b'\n', &mut line)? > 0 {
@@ -197,15 +182,15 @@ fn version_in(text: &str, row: usize) -> Option<u64> {
 struct User {
     cache: LookAside,
     session: Session,
-    rows: Rows,
+    deleted: Deleted,
     database: Arc<Mutex<Database>>,
 }
 
 impl User {
-    fn new(rows: Rows, database: Arc<Mutex<Database>>) -> Self {
+    fn new(deleted: Deleted, database: Arc<Mutex<Database>>) -> Self {
         let router: Endpoint = server(ROUTER).to_string().parse().expect("an address");
         let cache = LookAside::new(Target::new(router, Duration::from_millis(1_500)));
-        User { cache, session: Session::new(server(DATABASE)), rows, database }
+        User { cache, session: Session::new(server(DATABASE)), deleted, database }
     }
 
     fn work(mut self, swarm: &Swarm, found: &Mutex<Found>) {
@@ -231,13 +216,13 @@ impl User {
         tracing::debug!("row {row} has version {version}");
         lock(found).counts.writes += 1;
         if self.cache.counters().failed_deletes == failed {
-            let row = &mut lock(&self.rows)[row];
-            row.deleted = row.deleted.max(version);
+            let deleted = &mut lock(&self.deleted)[row];
+            *deleted = version.max(*deleted);
         }
         Ok(())
     }
 
-    /// A program that does not know of the cache.
+    /// Writes as a program without the look-aside client does.
     fn write_without_delete(&mut self, row: usize, found: &Mutex<Found>) -> io::Result<()> {
         let version = self.session.update(row)?;
         tracing::debug!("row {row} has version {version}; not deleted");
@@ -246,7 +231,7 @@ impl User {
     }
 
     fn read(&mut self, row: usize, swarm: &Swarm, found: &Mutex<Found>) -> io::Result<()> {
-        let deleted = lock(&self.rows)[row].deleted;
+        let deleted = lock(&self.deleted)[row];
         let (session, mut filled) = (&mut self.session, false);
         let value = self.cache.get_or_fill(&key(row), |_| {
             filled = true;

@@ -6,6 +6,7 @@ use crate::rare::Reached;
 use crate::scenario::{SCENARIOS, Scenario};
 use crate::trace;
 use guira_world::{Outcome, hooks, run as run_world};
+use serde::{Deserialize, Serialize};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
@@ -65,7 +66,7 @@ fn repeat(scenario: Scenario, seed: u64, options: &Options, first: Ran) -> Resul
 }
 
 /// The result of a run.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Ran {
     found: Found,
     time: Duration,
@@ -80,20 +81,6 @@ impl Ran {
         self.time += other.time;
         self.steps += other.steps;
         self.reached.add(&other.reached);
-    }
-
-    /// A line that [`Ran::parse`] reads.
-    fn line(&self) -> String {
-        let Ran { found, time, steps, digest, reached } = self;
-        format!("ran {} {steps} {digest} {};{}", time.as_nanos(), found.line(), reached.line())
-    }
-
-    fn parse(line: &str) -> Option<Self> {
-        let mut words = line.strip_prefix("ran ")?.splitn(4, ' ');
-        let mut number = || words.next()?.parse().ok();
-        let (time, steps, digest) = (Duration::from_nanos(number()?), number()?, number()?);
-        let (found, reached) = words.next()?.split_once(';')?;
-        Some(Ran { found: Found::parse(found)?, time, steps, digest, reached: Reached::parse(reached)? })
     }
 }
 
@@ -112,8 +99,10 @@ pub(crate) fn run_in_a_process(scenario: Scenario, seed: u64, options: &Options)
     }
     let output = program.stderr(Stdio::inherit()).output().map_err(|error| error.to_string())?;
     let text = String::from_utf8_lossy(&output.stdout);
-    let ran = text.lines().find_map(Ran::parse).filter(|_| output.status.success());
-    ran.ok_or_else(|| format!("{} ({})", text.trim_end(), output.status))
+    if !output.status.success() {
+        return Err(format!("{} ({})", text.trim_end(), output.status));
+    }
+    serde_json::from_str(&text).map_err(|error| error.to_string())
 }
 
 /// Runs one seed in this process.
@@ -123,7 +112,7 @@ pub(crate) fn run_here(scenario: Scenario, options: &Options) -> ExitCode {
     }
     let outcome = run_seed(scenario, options);
     let is_endless = outcome.result.is_none().then(|| format!("the scenario did not end within {END:?}"));
-    let found = outcome.result.unwrap_or_default();
+    let (found, reached) = outcome.result.unwrap_or_default();
     let panics = outcome.panics.into_iter().map(|(task, text)| format!("{task} panicked: {text}"));
     let stuck = outcome.stuck.into_iter().map(|task| format!("{task} is never woken"));
     let wrong: Vec<String> =
@@ -133,16 +122,17 @@ pub(crate) fn run_here(scenario: Scenario, options: &Options) -> ExitCode {
         return ExitCode::FAILURE;
     }
     let (time, steps, digest) = (outcome.time, outcome.steps, outcome.digest);
-    println!("{}", Ran { found, time, steps, digest, reached: Reached::of(&outcome.reached) }.line());
+    let ran = Ran { found, time, steps, digest, reached };
+    println!("{}", serde_json::to_string(&ran).expect("a result can be written"));
     ExitCode::SUCCESS
 }
 
-fn run_seed(scenario: Scenario, options: &Options) -> Outcome<Found> {
+fn run_seed(scenario: Scenario, options: &Options) -> Outcome<(Found, Reached)> {
     let (seed, planted) = (options.seed, options.planted.clone());
     let usual = guira_world::Options::of(seed);
     let options = guira_world::Options { switch_every: 2 << (seed % 6), end: END, ..usual };
     run_world(options, move || {
         planted.iter().for_each(|name| hooks::plant(name));
-        scenario.play()
+        (scenario.play(), Reached::of_world())
     })
 }

@@ -1,20 +1,19 @@
-//! Scenarios, and what their runs have found.
+//! All scenarios. This file has those of a node and of a router; the region's is in region.rs.
 
 use crate::client::Client;
 use crate::faults::{Running, Swarm};
 use crate::found::{Found, OF_CACHES};
-use crate::programs::{Deletes, Program, RouterPlan, TIME, an_engine, host, server};
+use crate::programs::{Deletes, HOME, Program, ROUTER, RouterPlan, TIME, an_engine, host, server};
 use crate::region;
+use crate::tasks::lock;
 use guira_world::net::set_host;
 use guira_world::scheduler::{current_process, draw};
 use guira_world::thread::{sleep, spawn};
 use guira_world::time;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const CLIENTS: u32 = 4;
-const HOME: u8 = 100;
-const ROUTER: u8 = 50;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scenario {
@@ -26,10 +25,6 @@ pub(crate) enum Scenario {
 }
 
 pub(crate) const SCENARIOS: [Scenario; 3] = [Scenario::Node, Scenario::Router, Scenario::Region];
-
-fn lock(found: &Mutex<Found>) -> MutexGuard<'_, Found> {
-    found.lock().expect("no task panics with it")
-}
 
 impl Scenario {
     pub(crate) fn parse(name: &str) -> Result<Self, String> {
@@ -63,7 +58,7 @@ impl Scenario {
     }
 }
 
-/// Clients that have their keys alone, of the server at `target`.
+/// Runs clients, each with keys of its own, of the server at `target`.
 fn play(programs: Vec<(u8, Program)>, target: u8, found: &Arc<Mutex<Found>>) {
     set_host(current_process(), host(HOME));
     let swarm = Swarm::draw(OF_CACHES, None);

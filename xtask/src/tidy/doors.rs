@@ -125,8 +125,26 @@ const DOORS: &[Door] = &[
     },
 ];
 
+/// Methods of a path that look at the system's files.
+const OF_PATHS: [&str; 5] = [".exists()", ".try_exists()", ".canonicalize()", ".read_dir()", ".read_link()"];
+
 pub(crate) fn check(sources: &[Source]) -> Vec<Finding> {
-    sources.iter().flat_map(|source| DOORS.iter().flat_map(|door| door.check(source))).collect()
+    let doors = sources.iter().flat_map(|source| DOORS.iter().flat_map(move |door| door.check(source)));
+    doors.chain(sources.iter().flat_map(check_paths)).collect()
+}
+
+fn check_paths(source: &Source) -> Vec<Finding> {
+    if !FILE_USERS.iter().any(|folder| source.path.starts_with(folder)) {
+        return Vec::new();
+    }
+    let tests = source.tests();
+    let is_test = |at| tests.iter().any(|(start, end)| (*start..=*end).contains(&at));
+    let found = OF_PATHS.iter().flat_map(|method| source.code.match_indices(method));
+    let finding = |(at, method)| {
+        let what = format!("{method} of a path looks at the system's files");
+        Finding::new(&source.path, source.line_at(at), what, "use guira_disk")
+    };
+    found.filter(|(at, _)| !is_test(*at)).map(finding).collect()
 }
 
 impl Door {
@@ -198,6 +216,14 @@ mod tests {
         assert_eq!(findings("node/tests/a.rs", "use std::thread;"), Vec::<String>::new());
         let test = "#[cfg(test)]\nmod tests {\n    use std::thread;\n}";
         assert_eq!(findings("node/a.rs", test), Vec::<String>::new());
+    }
+
+    #[test]
+    fn paths_do_not_look_at_the_systems_files() {
+        let found = findings("fleet/a.rs", "if path.exists() { guira_disk::exists(&path) }");
+        assert_eq!(found, [".exists() of a path looks at the system's files"]);
+        assert_eq!(findings("fleet/tests/a.rs", "path.exists()"), Vec::<String>::new());
+        assert_eq!(findings("lab/a.rs", "path.exists()"), Vec::<String>::new());
     }
 
     #[test]

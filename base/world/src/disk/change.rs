@@ -1,4 +1,4 @@
-//! Changes that the disk has not stored for certain, and what becomes of them when the power fails.
+//! Unsynced changes, and their fate when the power fails.
 
 use crate::scheduler;
 use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 use super::change::Change;
 use super::folder::Metadata;
 use super::node::Content;
-use super::state;
+use super::state::{self, is_of_system};
 use super::{Permissions, PermissionsExt, TryLockError};
 use crate::failure::{bad_descriptor, disk_error, error};
 use crate::scheduler;
@@ -33,13 +33,6 @@ struct Access {
     read: bool,
     write: bool,
     append: bool,
-}
-
-/// Folders of the system, of which the product reads facts about the machine.
-const SYSTEM: [&str; 4] = ["/proc", "/sys", "/etc", "/dev"];
-
-pub(super) fn is_of_system(path: &Path) -> bool {
-    SYSTEM.iter().any(|folder| path.starts_with(folder))
 }
 
 #[derive(Clone, Debug)]

@@ -1,8 +1,7 @@
 //! Folders, names and facts about files, as std has them.
 
-use super::file::is_of_system;
 use super::node::Node;
-use super::state::{self, Disk, IsFolder};
+use super::state::{self, Disk, IsFolder, is_of_system};
 use super::{Permissions, PermissionsExt};
 use crate::failure::error;
 use crate::scheduler;

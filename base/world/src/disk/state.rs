@@ -29,6 +29,13 @@ impl Default for Faults {
     }
 }
 
+/// Folders of the system, of which the product reads facts about the machine.
+const SYSTEM: [&str; 4] = ["/proc", "/sys", "/etc", "/dev"];
+
+pub(super) fn is_of_system(path: &Path) -> bool {
+    SYSTEM.iter().any(|folder| path.starts_with(folder))
+}
+
 /// The number of the root folder.
 const ROOT: u64 = 1;
 
@@ -111,7 +118,7 @@ fn end_process(process: Process) {
     open.into_iter().for_each(close);
 }
 
-/// What the disk of a host does from now on.
+/// Sets the delays and failures of a host's disk.
 pub fn set_faults(host: IpAddr, faults: Faults) {
     with_all(|disks| disks.hosts.entry(host).or_default().faults = faults);
 }
@@ -253,7 +260,7 @@ impl Disk {
         self.sweep();
     }
 
-    /// Drops what is neither open nor named; a loss of power brings back what the disk still has a name of.
+    /// Drops nodes that are neither open nor named, also by an entry that only a loss of power brings back.
     fn sweep(&mut self) {
         let unused = self.nodes.iter().filter(|(_, node)| node.is_unused()).map(|(number, _)| *number);
         for number in unused.collect::<Vec<_>>() {
@@ -263,7 +270,7 @@ impl Disk {
         }
     }
 
-    /// The disk stores what was changed in a file or folder.
+    /// Stores the changes of a file or folder.
     pub(super) fn sync(&mut self, number: u64) {
         self.node(number).sync();
         self.sweep();

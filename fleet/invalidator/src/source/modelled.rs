@@ -41,7 +41,7 @@ struct Stream {
     line: String,
     table: TableNames,
     position: u64,
-    heard: Stopwatch,
+    last_line: Stopwatch,
 }
 
 impl Stream {
@@ -57,7 +57,7 @@ impl Stream {
             columns: vec![b"id".to_vec()],
         };
         let (input, line) = (BufReader::new(stream), String::new());
-        let mut log = Stream { input, line, table, position: 0, heard: Stopwatch::start() };
+        let mut log = Stream { input, line, table, position: 0, last_line: Stopwatch::start() };
         while !log.next()? {
             log.check_silence()?;
         }
@@ -76,7 +76,7 @@ impl Stream {
             Ok(0) => Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
             Ok(_) if !self.line.ends_with('\n') => Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
             Ok(_) => {
-                self.heard = Stopwatch::start();
+                self.last_line = Stopwatch::start();
                 Ok(true)
             }
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
@@ -87,7 +87,7 @@ impl Stream {
     }
 
     fn check_silence(&self) -> Result<(), SourceError> {
-        if self.heard.elapsed() > SILENCE_MAX {
+        if self.last_line.elapsed() > SILENCE_MAX {
             Err(io::Error::from(io::ErrorKind::TimedOut).into())
         } else {
             Ok(())
@@ -141,6 +141,6 @@ impl Log for Stream {
     }
 
     fn silence(&self) -> Option<Duration> {
-        Some(self.heard.elapsed())
+        Some(self.last_line.elapsed())
     }
 }

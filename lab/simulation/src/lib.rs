@@ -1,0 +1,59 @@
+//! Simulates regions: the product's code in a machine of coroutines, where a seed decides the order of everything, the
+//! network and the faults. `cargo xtask simulate` builds this with `--cfg guira_simulated` and runs it
+//! (docs/develop/simulation.md).
+//!
+//! | module | |
+//! |---|---|
+//! | `runner` | runs seeds, each in a process |
+//! | `scenario` | all scenarios; those of a node and of a router |
+//! | `region` | a database, an invalidator, a router, nodes, and users who look aside |
+//! | `faults`, `found` | the faults of a seed; the result of a run |
+//! | `programs` | nodes, routers and invalidators as processes of the machine |
+//! | `tasks` | locks and connections of the scenarios' tasks |
+//! | `database` | a database with a log |
+//! | `bugs`, `rare` | mistakes that the simulator must find, rare branches that it must reach |
+//! | `trace` | prints the logs of the programs |
+//! | `client` | clients that check each reply |
+
+#![cfg(guira_simulated)]
+#![forbid(unsafe_code)]
+
+mod bugs;
+mod client;
+mod database;
+mod faults;
+mod found;
+mod options;
+mod programs;
+mod rare;
+mod region;
+mod runner;
+mod scenario;
+mod tasks;
+mod trace;
+
+use options::{Options, Place};
+use std::process::ExitCode;
+
+/// Runs the program with the arguments of the process.
+pub fn main() -> ExitCode {
+    match Options::parse(std::env::args().skip(1)) {
+        Ok(options) => run(&options),
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(options: &Options) -> ExitCode {
+    if let Err(error) = options.planted.iter().try_for_each(|name| bugs::check(name)) {
+        eprintln!("{error}");
+        return ExitCode::FAILURE;
+    }
+    match (options.place, options.scenario) {
+        (Place::Here, Some(scenario)) => runner::run_here(scenario, options),
+        (Place::WithBugs, _) => bugs::find_all(options),
+        _ => runner::run(options),
+    }
+}

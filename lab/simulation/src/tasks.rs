@@ -1,0 +1,21 @@
+//! Locks and connections of the scenarios' tasks.
+
+use guira_world::net::TcpStream;
+use std::io::{self, BufReader};
+use std::net::SocketAddr;
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+/// Locks state that tasks of several processes share. It is std's lock, without a yield point, so that no process is
+/// killed while it has the lock.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect("no task panics with the lock")
+}
+
+/// Connects, and limits the connection attempt, each read and each write to `timeout`.
+pub(crate) fn connect(server: SocketAddr, timeout: Duration) -> io::Result<BufReader<TcpStream>> {
+    let stream = TcpStream::connect_timeout(&server, timeout)?;
+    stream.set_read_timeout(Some(timeout))?;
+    stream.set_write_timeout(Some(timeout))?;
+    Ok(BufReader::new(stream))
+}
