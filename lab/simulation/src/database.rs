@@ -25,15 +25,21 @@ pub(crate) struct Database {
     log: Vec<(usize, u64)>,
     /// The position of the first change that can be read.
     first: usize,
+    /// Whether an invalidator has begun to read the log.
+    is_read: bool,
 }
 
 impl Database {
     pub(crate) fn new(rows: usize) -> Self {
-        Database { versions: vec![1; rows], log: Vec::new(), first: 0 }
+        Database { versions: vec![1; rows], log: Vec::new(), first: 0, is_read: false }
     }
 
     pub(crate) fn version(&self, row: usize) -> u64 {
         self.versions[row]
+    }
+
+    pub(crate) fn is_read(&self) -> bool {
+        self.is_read
     }
 
     fn commit(&mut self, row: usize) -> u64 {
@@ -89,6 +95,7 @@ fn follow(database: &Mutex<Database>, stream: &mut TcpStream, position: Option<u
         return stream.write_all(b"gap\n");
     }
     stream.write_all(format!("at {at}\n").as_bytes())?;
+    lock(database).is_read = true;
     let mut idle = 0;
     loop {
         let (mut text, now) = (String::new(), time::now().as_secs());

@@ -30,6 +30,8 @@ const NODES: [u8; 2] = [1, 2];
 const GUTTER: u8 = 3;
 const DATABASE: u8 = 30;
 const INVALIDATOR: u8 = 60;
+/// The invalidator saves its first position in this time.
+const START: Duration = Duration::from_millis(100);
 /// How long after the faults caches may differ from the database: a second gap in the log within a minute empties
 /// caches at the end of that minute.
 const SETTLED: Duration = Duration::from_secs(75);
@@ -54,6 +56,11 @@ pub(crate) fn play(found: &Arc<Mutex<Found>>) {
         INVALIDATOR,
         Program::Invalidator { database: DATABASE, router: ROUTER, flushed: flushed.clone() },
     ));
+    // An invalidator without a saved position starts at the end of the log: earlier changes are not deleted.
+    while !lock(&database).is_read() {
+        sleep(START);
+    }
+    sleep(START);
     let deleted: Deleted = Arc::new(Mutex::new(vec![0; ROWS]));
     let users: Vec<_> = (0..USERS)
         .map(|_| {
