@@ -45,9 +45,7 @@ impl<S: ItemStore> Mender<'_, S> {
                 main.change(|| self.mend_bucket(main, &mut kept));
             }
         }
-        if !S::IS_LOSSY {
-            self.mend_spares(&kept.spares);
-        }
+        self.mend_spares(&kept.spares);
         kept.items.sort_unstable();
         for run in self.partition.store().runs() {
             self.mend_run(run, &kept.items);

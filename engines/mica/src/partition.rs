@@ -67,10 +67,9 @@ const BACKED_AT_ONCE: u64 = (256 << 10) / WORD as u64;
 impl<S: ItemStore> Partition<S> {
     /// An empty partition where `plan` says.
     pub(crate) fn new(region: &Arc<Region>, plan: &Plan, number: usize, offset_bits: u32) -> Self {
-        let spares_max = if S::IS_LOSSY { 0 } else { plan.spares_max };
         Partition {
             store: S::new(region.clone(), plan.store_at(number), plan.ring, offset_bits),
-            index: Index::new(region.clone(), plan.index_at(number), plan.spares_at(number), spares_max),
+            index: Index::new(region.clone(), plan.index_at(number), plan.spares_at(number), plan.spares_max),
             pins: Pins::default(),
             flushes: AtomicU64::new(0),
             clean_since: AtomicU64::new(0),
@@ -185,7 +184,7 @@ impl<S: ItemStore> Partition<S> {
             && region.back(self.store.at(0).bytes(), self.store.reached() as usize * WORD)
     }
 
-    /// Bytes of this many buckets, with all the spare ones that they may have.
+    /// Bytes of this many buckets and their spare ones. A cache that needs more spare ones lets its log end earlier; a store could not.
     fn cost_of(&self, buckets: u64, share: Share) -> usize {
         let spares = if S::IS_LOSSY { 0 } else { buckets / SPARE_PART + 1 };
         let spares = spares.max(self.index.spares_reached()) as usize * BUCKET_BYTES;
@@ -199,7 +198,8 @@ impl<S: ItemStore> Partition<S> {
     }
 
     fn sized_from(&self, share: Share) -> u64 {
-        (share.bytes as u64).wrapping_add(self.index.claimed())
+        let spares = if S::IS_LOSSY { self.index.spares_reached() << 32 } else { 0 };
+        (share.bytes as u64).wrapping_add(self.index.claimed()).wrapping_add(spares)
     }
 
     /// Computes the end of the store for this share. Returns the end before, if it has moved.

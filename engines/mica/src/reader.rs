@@ -98,8 +98,7 @@ impl<S: ItemStore, K: Sink<Pin = MicaPin<S>>> Reader<'_, S, K> {
                 }
                 return Look::Torn { copied: matches!(seen, Seen::Copied { .. }) };
             }
-            let next = if S::IS_LOSSY { None } else { index.behind(bucket) };
-            match next {
+            match index.behind(bucket) {
                 Some(next) => bucket = next,
                 None if main.is_still(version) => return Look::Absent,
                 None => break,

@@ -27,8 +27,8 @@ pub(crate) fn has_slot<S: ItemStore>(writer: &Writer<'_, S>, main: Bucket<'_>) -
         || index.may_grow_chain(main) && index.has_spare()
 }
 
-/// A slot for an item of the bucket. A full bucket evicts one of its items, the one furthest behind the tail (MICA, section 4.3.2), or where nothing is evicted
-/// gets a spare bucket (section 4.3.3).
+/// A slot for an item of the bucket. A full bucket gets a spare bucket (MICA, section 4.3.3). A cache whose memory is full, or that has no spare bucket left,
+/// evicts the item of the bucket that is furthest behind the tail (section 4.3.2).
 pub(crate) fn slot_in<'w, S: ItemStore>(
     writer: &'w Writer<'_, S>,
     main: Bucket<'w>,
@@ -36,10 +36,10 @@ pub(crate) fn slot_in<'w, S: ItemStore>(
     if let Some(slot) = main.empty().next() {
         return Ok(Slot::Empty(main, slot));
     }
-    if S::IS_LOSSY {
-        return Ok(slot_of_oldest(writer, main));
-    }
     let index = writer.part().index();
+    if S::IS_LOSSY {
+        return Ok(slot_in_cache(writer, main));
+    }
     match index.slot_behind(main) {
         Some((bucket, slot)) => Ok(Slot::Empty(bucket, slot)),
         None if !index.may_grow_chain(main) => Err(StoreError::NoMemory),
@@ -47,8 +47,27 @@ pub(crate) fn slot_in<'w, S: ItemStore>(
     }
 }
 
-/// The slot of the oldest item, unless that was used: then of the next.
+/// The same for a full bucket of a cache. An item that is not there any more leaves its slot, in the chain too.
 #[inline(never)]
+fn slot_in_cache<'w, S: ItemStore>(writer: &'w Writer<'_, S>, main: Bucket<'w>) -> Slot<'w> {
+    let index = writer.part().index();
+    let displaced = match slot_of_oldest(writer, main) {
+        Slot::Displaced(displaced) => displaced,
+        slot => return slot,
+    };
+    let free_slot = |bucket: Bucket<'w>| {
+        let gone = || bucket.used().find(|slot| writer.entry_at(bucket.offset(*slot)).is_none());
+        bucket.empty().next().or_else(gone).map(|slot| Slot::Empty(bucket, slot))
+    };
+    if let Some(slot) = index.chain_of(main).find_map(free_slot) {
+        return slot;
+    }
+    let may_chain = !writer.part().store().is_evicting() && index.may_grow_chain(main);
+    let spare = may_chain.then(|| index.take_spare()).flatten();
+    spare.map_or(Slot::Displaced(displaced), Slot::Spare)
+}
+
+/// The slot of the oldest item, unless that was used: then of the next.
 fn slot_of_oldest<'w, S: ItemStore>(writer: &'w Writer<'_, S>, bucket: Bucket<'w>) -> Slot<'w> {
     let store = writer.part().store();
     let mut slots: [usize; SLOTS] = std::array::from_fn(|slot| slot);

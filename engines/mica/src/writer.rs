@@ -159,7 +159,7 @@ impl<'s, S: ItemStore> Writer<'s, S> {
                     return Some(Found { main, bucket, slot, offset, entry });
                 }
             }
-            bucket = if S::IS_LOSSY { None } else { self.part.index().behind(bucket) }?;
+            bucket = self.part.index().behind(bucket)?;
         }
     }
 

@@ -1,4 +1,4 @@
-//! The index of a partition: lossy for a cache, whose full buckets evict (MICA, section 4.3.2), and with spare buckets for a store (section 4.3.3).
+//! The index of a partition. A full bucket gets a spare one behind it (MICA, section 4.3.3); in a cache whose memory is full, it evicts (section 4.3.2).
 //!
 //! **It grows.** The paper's index has a fixed size. Here the size of items is not known beforehand, so an index begins small and grows with their
 //! number. A key belongs to bucket `place · buckets / 2^32`, where its *place* is 32 bits of its hash: with more buckets every key moves up, and the

@@ -1,4 +1,4 @@
-//! Spare buckets behind full ones (MICA, section 4.3.3). A lossy index has none: there every bucket is a chain of one.
+//! Spare buckets behind full ones (MICA, section 4.3.3). A cache uses them until its memory is full.
 
 use super::bucket::Bucket;
 use super::buckets::Index;
@@ -12,6 +12,11 @@ impl Index {
     #[inline(always)]
     pub(crate) fn behind(&self, bucket: Bucket<'_>) -> Option<Bucket<'_>> {
         self.linked(bucket.link())
+    }
+
+    /// The spare buckets behind a bucket.
+    pub(crate) fn chain_of<'i>(&'i self, main: Bucket<'i>) -> impl Iterator<Item = Bucket<'i>> {
+        std::iter::successors(self.behind(main), |bucket| self.behind(*bucket))
     }
 
     /// The slots in use of a bucket and its chain.
@@ -55,15 +60,13 @@ impl Index {
     }
 
     /// An empty slot in the chain of a bucket.
-    pub(crate) fn slot_behind(&self, main: Bucket<'_>) -> Option<(Bucket<'_>, usize)> {
-        let mut behind = std::iter::successors(self.behind(main), |bucket| self.behind(*bucket));
-        behind.find_map(|bucket| bucket.empty().next().map(|slot| (bucket, slot)))
+    pub(crate) fn slot_behind<'i>(&'i self, main: Bucket<'i>) -> Option<(Bucket<'i>, usize)> {
+        self.chain_of(main).find_map(|bucket| bucket.empty().next().map(|slot| (bucket, slot)))
     }
 
     /// Whether the chain of a bucket may become longer.
     pub(crate) fn may_grow_chain(&self, main: Bucket<'_>) -> bool {
-        let behind = std::iter::successors(self.behind(main), |bucket| self.behind(*bucket));
-        behind.take(CHAIN_MAX).count() < CHAIN_MAX
+        self.chain_of(main).take(CHAIN_MAX).count() < CHAIN_MAX
     }
 
     /// Inserts a spare bucket at the front of the chain of an open one, and fills its first slot.

@@ -18,7 +18,7 @@ pub(crate) type SavedStore = [u64; 6];
 pub trait ItemStore: Debug + Send + Sync + Sized + 'static {
     /// The first bytes of the state of a Region. They change with the layout of anything in it.
     const FORMAT: [u8; 8];
-    /// Whether items are evicted. Then a full bucket of the index evicts one; otherwise it gets a spare bucket.
+    /// Whether items are evicted.
     const IS_LOSSY: bool;
 
     /// Fields that every item has. A store cannot give an item a time, or a cas unique, without a field for it, and must not lose the item for that.

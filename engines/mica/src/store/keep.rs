@@ -68,13 +68,14 @@ fn keep(
     let units = entry.units() as u64;
     let items = left.items.checked_sub(1)?;
     let index = holder.index();
-    let main = index.bucket(index.bucket_of(entry.place(), index.extent()));
-    let slot = main.used().find(|slot| main.offset(*slot) == head)?;
+    let number = index.bucket_of(entry.place(), index.extent());
+    let main = index.bucket(number);
+    let (bucket, slot) = index.slots_of(number).find(|(bucket, slot)| bucket.offset(*slot) == head)?;
     left.items = items;
     let gap = log.gap();
     if gap == 0 || units > Keeps::OF_A_SEARCH.words || holder.is_pinned(head) {
         entry.anchor().moved_to(entry.room()).store(region, log.at(head));
-        main.change(|| main.set(slot, main.tag(slot), log.as_newest(head)));
+        main.change(|| bucket.set(slot, bucket.tag(slot), log.as_newest(head)));
         return Some(Passed::Needed(entry.room() as u64));
     }
     left.words = left.words.checked_sub(units)?;
@@ -88,13 +89,13 @@ fn keep(
     };
     if gap >= units {
         copy();
-        main.change(|| main.set(slot, main.tag(slot), to));
+        main.change(|| bucket.set(slot, bucket.tag(slot), to));
         Anchor::bury(region, log.at(head));
     } else {
         // The copy overwrites the place where readers have found the entry: the version of its bucket is odd meanwhile.
         main.change(|| {
             copy();
-            main.set(slot, main.tag(slot), to);
+            bucket.set(slot, bucket.tag(slot), to);
         });
     }
     Some(Passed::Free(room))

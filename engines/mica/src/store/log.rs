@@ -12,7 +12,7 @@ use super::holder::{Holder, Relocated};
 use super::item_store::{ItemStore, OffsetSum, SavedStore, usage_of};
 use super::keep::{self, Keeps};
 use crate::entry::{Anchor, UNITS_MAX};
-use crate::index::Index;
+use crate::index::{Bucket, Index};
 use crate::owned::Owned;
 use guira_contract::StoreError;
 use guira_items::{ClassUsage, Fields};
@@ -98,11 +98,13 @@ impl Log {
     #[cold]
     fn tidy_one(&self, index: &Index) {
         let number = self.next_to_tidy(index.buckets());
-        let bucket = index.bucket(number as u32);
-        for slot in bucket.used() {
-            if !self.is_live(bucket.offset(slot)) {
-                bucket.change(|| bucket.clear(slot));
-            }
+        let main = index.bucket(number as u32);
+        let is_gone = |(bucket, slot): &(Bucket<'_>, usize)| !self.is_live(bucket.offset(*slot));
+        if index.slots_of(number as u32).any(|slot| is_gone(&slot)) {
+            main.change(|| {
+                index.slots_of(number as u32).filter(is_gone).for_each(|(bucket, slot)| bucket.clear(slot));
+                index.tighten(main);
+            });
         }
     }
 
@@ -121,11 +123,11 @@ impl Log {
             return;
         };
         for number in 0..holder.index().buckets() as u32 {
-            let bucket = holder.index().bucket(number);
-            for slot in bucket.used() {
+            let main = holder.index().bucket(number);
+            for (bucket, slot) in holder.index().slots_of(number) {
                 let offset = bucket.offset(slot);
                 if let Some(offset) = adopted(offset).filter(|_| self.is_live(offset)) {
-                    bucket.change(|| bucket.set(slot, bucket.tag(slot), offset));
+                    main.change(|| bucket.set(slot, bucket.tag(slot), offset));
                 }
             }
         }
