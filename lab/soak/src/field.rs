@@ -133,6 +133,10 @@ impl Counters<'_> {
         self.add(what, 1);
     }
 
+    pub(crate) fn count(&self, what: &str) -> u64 {
+        self.counts.get(what).copied().unwrap_or(0)
+    }
+
     /// Adds `times` to a count.
     pub(crate) fn add(&mut self, what: &'static str, times: u64) {
         *self.counts.entry(what).or_insert(0) += times;

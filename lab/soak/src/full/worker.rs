@@ -19,6 +19,8 @@ const GROWS_MAX: usize = 20_000;
 
 const DIGITS_MAX: u64 = 17;
 
+const REFUSED: &str = "checked: refused";
+
 /// Which keys are whose: those whose number leaves this rest.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Share {
@@ -57,6 +59,11 @@ fn some_ttl(random: &mut Rng) -> u32 {
 }
 
 impl<'f> Worker<'f> {
+    /// How many stores the server refused because memory was full.
+    pub(super) fn refusals(&self) -> u64 {
+        self.counters.count(REFUSED)
+    }
+
     pub(super) fn new(field: &'f Field, client: Client, share: Share, keeping: Keeping, random: Rng) -> Self {
         let counters = field.counters();
         Worker { field, client, share, model: Model::new(keeping), random, sequence: 0, counters }
@@ -207,7 +214,7 @@ fn counted(answer: &Answer) -> &'static str {
         Answer::NotFound => "checked: not found",
         Answer::Number(_) => "checked: a number",
         Answer::Hit(_) => "checked: a value",
-        Answer::Refused(_) => "checked: refused",
+        Answer::Refused(_) => REFUSED,
         Answer::Exists | Answer::Strange(_) => "checked: strange",
     }
 }
