@@ -1,14 +1,16 @@
 //! The connections of one worker, and which of them have another turn.
 
 use crate::connection::{Connection, Scratch, Turn};
-use crate::outbox::{Outbox, Spares};
+use crate::group::{Group, LITTLE, Member};
+use crate::outbox::{Outbox, ReplyEnd, Spares};
 use crate::queue::{Queue, Rank};
 use crate::request_handler::{Conversation, Due, ReplyTo, RequestHandler, Unread};
 use crate::tokens::FIRST_CONNECTION;
 use crate::{Arrival, CloseReason, ConnId, Doing, Grant, Host, TrafficCount, TrafficCounters};
 use guira_sync::clock::{Seconds, Stopwatch};
-use guira_transport::{Event, Interest, Poll, Token};
+use guira_transport::{Event, Interest, Poll, Progress, Token};
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +20,14 @@ const POLLED_MAX: usize = 16;
 
 /// How soon a connection that waits for other threads has another turn.
 const MOMENT: Duration = Duration::from_millis(1);
+
+/// What is to happen after a connection was received from for a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Received {
+    Done,
+    /// It has a turn of its own, with so many bytes that were received.
+    Turn(usize),
+}
 
 #[derive(Debug)]
 pub struct Clients<S: RequestHandler> {
@@ -203,12 +213,98 @@ impl<S: RequestHandler> Clients<S> {
         }
     }
 
-    /// Gives a connection its turn. Returns what that has taken, and whether the connection is to leave.
+    /// Receives from a connection whose requests may be executed together with those of others. Returns what is to happen next.
+    pub(crate) fn receive(&mut self, index: usize, service: &S, group: &mut Group) -> Received {
+        let is_short = self.host.budget.is_short();
+        let Some(connection) = self.connections.get_mut(index).and_then(Option::as_mut) else {
+            return Received::Done;
+        };
+        if is_short || !connection.may_join(service) {
+            return Received::Turn(0);
+        }
+        match connection.receive(&mut group.room()[..S::READ_BYTES], service.now()) {
+            Ok(Progress::Moved(bytes)) => {
+                self.traffic.add(TrafficCount::BytesRead, bytes as u64);
+                if !(1..=LITTLE).contains(&bytes) {
+                    return Received::Turn(bytes);
+                }
+                group.add(index, connection.numbers(), bytes);
+                Received::Done
+            }
+            Ok(Progress::Blocked) => Received::Done,
+            Ok(Progress::Ended) => {
+                connection.end_input();
+                Received::Turn(0)
+            }
+            Err(reason) => {
+                self.close(index, reason);
+                Received::Done
+            }
+        }
+    }
+
+    fn member(&mut self, member: &Member) -> Option<&mut Connection<S>> {
+        let connection = self.connections.get_mut(member.place)?.as_mut()?;
+        (connection.numbers().0 == member.serial).then_some(connection)
+    }
+
+    /// Sends the replies to a group, and leaves the outbox empty.
+    pub(crate) fn send_replies(
+        &mut self,
+        members: &[Member],
+        service: &mut S,
+        outbox: &mut Outbox<S::Pin>,
+    ) {
+        let (now, mut from, mut written) = (service.now(), ReplyEnd::default(), 0);
+        for member in members.iter().filter(|member| member.taken > 0) {
+            let end = std::mem::replace(&mut from, member.replied);
+            let Some(connection) = self.member(member) else { continue };
+            let replied = match outbox.bytes_between(end, member.replied) {
+                Some(bytes) => connection.reply(bytes, now).map(|sent| written += sent as u64),
+                None => {
+                    outbox.pass(end);
+                    self.reply_with(member.place, service, outbox)
+                }
+            };
+            if let Err(reason) = replied {
+                self.close(member.place, reason);
+            }
+        }
+        outbox.forget_all();
+        self.traffic.add(TrafficCount::BytesWritten, written);
+    }
+
+    fn reply_with(
+        &mut self,
+        index: usize,
+        service: &mut S,
+        outbox: &mut Outbox<S::Pin>,
+    ) -> Result<(), CloseReason> {
+        let Some(connection) = self.connections[index].as_mut() else { return Ok(()) };
+        let (budget, traffic) = (&self.host.budget, &self.traffic);
+        let (paused, spares) = (&mut self.paused, &mut self.spares);
+        let (input, received) = (&mut [][..], &[][..]);
+        connection.reply_with(&mut Scratch { service, budget, traffic, input, received, outbox, spares, paused })
+    }
+
+    /// The place of a member that needs a turn of its own, and the part of the group's input that is for that turn.
+    pub(crate) fn rest_of(&mut self, member: &Member, group: &Group) -> Option<(usize, Range<usize>)> {
+        let rest = member.rest();
+        let connection = self.member(member)?;
+        if connection.is_blocked() {
+            connection.keep_input(group.input(rest));
+            return Some((member.place, 0..0));
+        }
+        (!rest.is_empty()).then_some((member.place, rest))
+    }
+
+    /// Gives a connection its turn, after `received` bytes were received from it. Returns what that has taken, and whether the connection is to
+    /// leave.
     pub(crate) fn serve(
         &mut self,
         index: usize,
         service: &mut S,
-        input: &mut [u8],
+        (input, received): (&mut [u8], &[u8]),
         outbox: &mut Outbox<S::Pin>,
     ) -> (usize, Option<Connection<S>>) {
         let id = self.id(index);
@@ -217,7 +313,9 @@ impl<S: RequestHandler> Clients<S> {
         };
         let budget = &self.host.budget;
         let (paused, spares) = (&mut self.paused, &mut self.spares);
-        let mut scratch = Scratch { service, budget, traffic: &self.traffic, input, outbox, spares, paused };
+        let traffic = &self.traffic;
+        let mut scratch =
+            Scratch { service, budget, traffic, input, received, outbox, spares, paused };
         let turn = connection.turn(&mut scratch);
         let spent = connection.spent();
         let is_settled = connection.settle(budget, id) == Grant::Granted;

@@ -79,6 +79,8 @@ pub(crate) struct Scratch<'w, S: RequestHandler> {
     pub(crate) budget: &'w ConnBudget,
     pub(crate) traffic: &'w TrafficCounters,
     pub(crate) input: &'w mut [u8],
+    /// What was received from the connection already.
+    pub(crate) received: &'w [u8],
     pub(crate) outbox: &'w mut Outbox<S::Pin>,
     pub(crate) spares: &'w mut Spares<S::Pin>,
     /// Bytes of long values that connections have pinned which wait for another turn to send them.
@@ -173,6 +175,69 @@ impl<S: RequestHandler> Connection<S> {
             Ok(Progress::Blocked) => Turn::Wait(Interest::Write),
             _ => Turn::Close(reason),
         }
+    }
+
+    /// Whether its next requests may be executed together with those of others.
+    #[inline]
+    pub(crate) fn may_join(&self, service: &S) -> bool {
+        self.ending == Ending::Open
+            && self.interest == Interest::Read
+            && self.unsent.is_none()
+            && self.input.is_empty()
+            && self.stream.is_plain()
+            && service.may_join(&self.state)
+    }
+
+    /// Its number among all that its worker has had, and the one that watchers know it by.
+    pub(crate) fn numbers(&self) -> (u64, i32) {
+        (self.serial, self.facts.id)
+    }
+
+    /// Receives up to `buffer.len()` bytes.
+    pub(crate) fn receive(&mut self, buffer: &mut [u8], now: Seconds) -> Result<Progress, CloseReason> {
+        self.stream.read(buffer).map_err(|error| {
+            self.explain(&error, now);
+            CloseReason::Error
+        })
+    }
+
+    /// The client has sent all that it will.
+    pub(crate) fn end_input(&mut self) {
+        self.ending = Ending::Over(CloseReason::Normal);
+    }
+
+    /// Sends the replies to requests that were executed together with those of others. The outbox has nothing else. Returns the bytes sent.
+    pub(crate) fn reply(&mut self, bytes: &[u8], now: Seconds) -> Result<usize, CloseReason> {
+        self.has_asked = true;
+        self.facts.active(now);
+        let progress = if bytes.is_empty() { Ok(Progress::Moved(0)) } else { self.stream.write(bytes) };
+        let sent = match progress {
+            Ok(Progress::Moved(sent)) => sent,
+            Ok(Progress::Blocked) => 0,
+            Ok(Progress::Ended) | Err(_) => return Err(CloseReason::Error),
+        };
+        if sent < bytes.len() {
+            self.unsent = Some(Box::new(Outbox::of(&bytes[sent..])));
+        }
+        Ok(sent)
+    }
+
+    /// The same for replies with inserts, which are all that the outbox has.
+    pub(crate) fn reply_with(&mut self, scratch: &mut Scratch<'_, S>) -> Result<(), CloseReason> {
+        self.has_asked = true;
+        self.facts.active(scratch.service.now());
+        self.slice = Slice::of(Rank::Light);
+        self.flush(scratch).map_err(|_| CloseReason::Error)
+    }
+
+    /// Whether a reply was not sent altogether, or cannot be.
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.unsent.is_some() || self.ending != Ending::Open
+    }
+
+    /// Keeps input for the next turn.
+    pub(crate) fn keep_input(&mut self, input: &[u8]) {
+        self.input.extend_from_slice(input);
     }
 
     /// Reads, executes and writes, as long as there is something to do and others need not wait.
@@ -364,7 +429,7 @@ impl<S: RequestHandler> Connection<S> {
 
     /// Executes what was read, or reads and executes; then sends.
     fn round(&mut self, scratch: &mut Scratch<'_, S>) -> std::io::Result<Option<Turn>> {
-        let Scratch { service, budget, traffic, input, outbox, .. } = &mut *scratch;
+        let Scratch { service, budget, traffic, input, received, outbox, .. } = &mut *scratch;
         let full = outbox_full(budget);
         let input = match (full == OUTBOX_FULL_SHORT, self.state.is_midway()) {
             (true, _) => &mut input[..SHORT_READ],
@@ -385,16 +450,24 @@ impl<S: RequestHandler> Connection<S> {
                 traffic.add(TrafficCount::Yields, 1);
                 return Ok(Some(Turn::Again));
             }
-            match self.stream.read(input)? {
+            let received = std::mem::take(received);
+            let (progress, most) = match received.len() {
+                0 => (self.stream.read(input)?, input.len()),
+                bytes => (Progress::Moved(bytes), S::READ_BYTES),
+            };
+            let read = if received.is_empty() { &*input } else { received };
+            match progress {
                 Progress::Blocked => return Ok(Some(Turn::Wait(Interest::Read))),
                 Progress::Ended => {
                     self.ending = Ending::Over(CloseReason::Normal);
                     return Ok(None);
                 }
                 Progress::Moved(bytes) => {
-                    traffic.add(TrafficCount::BytesRead, bytes as u64);
-                    blocked = bytes < input.len();
-                    let (taken, why) = self.take(service, full, &input[..bytes], outbox);
+                    if received.is_empty() {
+                        traffic.add(TrafficCount::BytesRead, bytes as u64);
+                    }
+                    blocked = bytes < most;
+                    let (taken, why) = self.take(service, full, &read[..bytes], outbox);
                     stopped = why;
                     // Afterwards: what was read of a long value is put where that lies, and not kept.
                     self.slice.copied(bytes);

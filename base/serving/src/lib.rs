@@ -20,6 +20,7 @@ mod connections;
 mod crew;
 mod fields;
 mod frames;
+mod group;
 mod handover;
 mod host;
 mod listen;
@@ -44,6 +45,7 @@ pub use connections::{Beyond, Connections};
 pub use crew::{Crew, Placement, WorkerError};
 pub use fields::{Field, FieldError, FieldWriter, Fields};
 pub use frames::{FRAME_BYTES, FRAMED_MAX, Framed, frames};
+pub use group::{GROUP_MAX, Member};
 pub use host::{
     CONNECTION_BYTES, Causes, CloseReason, ConnectionObserver, Host, HostOptions, TLS_BYTES, unix_now,
 };

@@ -196,6 +196,24 @@ impl<P: ValuePin> Outbox<P> {
         }
     }
 
+    /// Whether there are long values or slots between the bytes.
+    #[inline(always)]
+    pub fn has_inserts(&self) -> bool {
+        !self.inserts.is_empty()
+    }
+
+    /// The bytes from one place to another; `None` if there are inserts between them.
+    pub(crate) fn bytes_between(&self, from: ReplyEnd, to: ReplyEnd) -> Option<&[u8]> {
+        (from.inserts == to.inserts).then(|| &self.buffer.as_slice()[from.bytes..to.bytes])
+    }
+
+    /// Everything before `end` was sent, and there are no inserts in it.
+    pub(crate) fn pass(&mut self, end: ReplyEnd) {
+        debug_assert_eq!(end.inserts, 0);
+        self.sent = end.bytes;
+    }
+
+    #[inline(always)]
     pub fn end(&self) -> ReplyEnd {
         ReplyEnd { bytes: self.buffer.len(), inserts: self.inserts.len() }
     }
@@ -371,6 +389,12 @@ impl<P: ValuePin> Outbox<P> {
             }
             self.advance(taken);
         }
+        self.empty();
+    }
+
+    /// Forgets everything.
+    pub(crate) fn forget_all(&mut self) {
+        self.inserts.clear();
         self.empty();
     }
 

@@ -1,6 +1,6 @@
 //! What handles the requests of connections, and what a connection has to know of it.
 
-use crate::{Access, Arrival, CloseReason, Cut, Outbox, Slice, Speaks};
+use crate::{Access, Arrival, CloseReason, Cut, Member, Outbox, Slice, Speaks};
 use guira_memory::ValuePin;
 use guira_sync::clock::Seconds;
 
@@ -40,6 +40,24 @@ pub trait RequestHandler: Sized {
         input: &[u8],
         outbox: &mut Outbox<Self::Pin>,
     ) -> (usize, Stopped);
+
+    /// Whether a connection's next requests may be executed together with those of others, by [`RequestHandler::run_group`].
+    fn may_join(&self, _state: &Self::State) -> bool {
+        false
+    }
+
+    /// Executes requests of several connections, without their states. Sets for each member how many bytes were taken, which may be none, and
+    /// where its replies end. Returns the number of members that were looked at, at least 1: the others are given again when the replies of these
+    /// were sent. The last of these may have inserts among its replies.
+    fn run_group(
+        &mut self,
+        _input: &[u8],
+        members: &mut [Member],
+        _full: usize,
+        _outbox: &mut Outbox<Self::Pin>,
+    ) -> usize {
+        members.len()
+    }
 
     /// Requests of this client come next.
     fn begin_turn(&mut self, _client: i32) {}

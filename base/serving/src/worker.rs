@@ -1,7 +1,8 @@
 //! A worker: one thread, one event loop, one service.
 
 use crate::acceptor::ACCEPTS;
-use crate::clients::Clients;
+use crate::clients::{Clients, Received};
+use crate::group::Group;
 use crate::outbox::{OUTBOX_FULL, Outbox};
 use crate::queue::Rank;
 use crate::service::{Next, Round, Service, Woken};
@@ -10,6 +11,7 @@ use crate::{Acceptor, Arrival, Doing, Host, Slice};
 use guira_sync::clock::Seconds;
 use guira_transport::{Event, Interest, Mailbox, Park, Token};
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,6 +31,7 @@ pub struct Worker<S: Service> {
     service: S,
     clients: Clients<S>,
     input: Box<[u8]>,
+    group: Group,
     /// Used for one connection after another, and empty between them.
     outbox: Outbox<S::Pin>,
     host: Arc<Host>,
@@ -59,6 +62,7 @@ impl<S: Service> Worker<S> {
             service,
             clients,
             input: vec![0; INPUT_BYTES].into_boxed_slice(),
+            group: Group::new(S::READ_BYTES),
             outbox: Outbox::with_capacity(2 * OUTBOX_FULL),
             host,
             mailbox,
@@ -91,6 +95,7 @@ impl<S: Service> Worker<S> {
             for event in events.drain(..) {
                 self.on_event(event, is_idle);
             }
+            self.serve_group();
             let (service, mut round) = self.round(is_idle);
             let has_delivered = service.deliver(&mut round);
             self.serve_again();
@@ -131,7 +136,7 @@ impl<S: Service> Worker<S> {
             Token(token @ FIRST_CONNECTION..) => {
                 let index = (token - FIRST_CONNECTION) as usize;
                 if self.clients.has_turn(index, event, self.service.now()) {
-                    self.serve(index);
+                    self.receive(index);
                 }
             }
             Token(token @ FIRST_SERVICE..) => {
@@ -140,6 +145,36 @@ impl<S: Service> Worker<S> {
             }
             Token(token) => self.accept((token - FIRST_LISTENER) as usize),
         }
+    }
+
+    /// Receives from a connection, which has its turn with others, or at once.
+    fn receive(&mut self, index: usize) {
+        match self.clients.receive(index, &self.service, &mut self.group) {
+            Received::Done if self.group.is_full() => self.serve_group(),
+            Received::Done => {}
+            Received::Turn(bytes) => _ = self.serve(index, self.group.last(bytes)),
+        }
+    }
+
+    /// Executes what the connections of the group have sent, and sends the replies.
+    fn serve_group(&mut self) {
+        if self.group.is_empty() {
+            return;
+        }
+        let (input, mut members) = self.group.parts();
+        while !members.is_empty() {
+            let done = self.service.run_group(input, members, OUTBOX_FULL, &mut self.outbox);
+            let (served, others) = members.split_at_mut(done);
+            self.clients.send_replies(served, &mut self.service, &mut self.outbox);
+            members = others;
+        }
+        self.service.end_turn();
+        for number in 0..self.group.len() {
+            if let Some((index, rest)) = self.clients.rest_of(&self.group.member(number), &self.group) {
+                self.serve(index, rest);
+            }
+        }
+        self.group.clear();
     }
 
     fn admit_arrivals(&mut self) {
@@ -153,7 +188,7 @@ impl<S: Service> Worker<S> {
     fn serve_again(&mut self) {
         for _ in 0..self.clients.again.len(Rank::Light) {
             if let Some(index) = self.clients.again.pop(Rank::Light) {
-                self.serve(index);
+                self.serve(index, 0..0);
             }
         }
         let mut slice = Slice::of(Rank::Heavy);
@@ -162,15 +197,15 @@ impl<S: Service> Worker<S> {
                 return;
             }
             if let Some(index) = self.clients.again.pop(Rank::Heavy) {
-                slice.copied(self.serve(index));
+                slice.copied(self.serve(index, 0..0));
             }
         }
     }
 
-    /// Gives a connection its turn. Returns what that has taken.
-    fn serve(&mut self, index: usize) -> usize {
-        let (spent, leaving) =
-            self.clients.serve(index, &mut self.service, &mut self.input, &mut self.outbox);
+    /// Gives a connection its turn; a part of the group's input was received from it. Returns what that has taken.
+    fn serve(&mut self, index: usize, received: Range<usize>) -> usize {
+        let input = (&mut *self.input, self.group.input(received));
+        let (spent, leaving) = self.clients.serve(index, &mut self.service, input, &mut self.outbox);
         if let Some(connection) = leaving {
             connection.facts.set_doing(Doing::Watching);
             let (state, arrival) = connection.into_parts();

@@ -14,7 +14,7 @@ use crate::watch::{EventObserver, EventSink};
 use guira_commands::Executor;
 use guira_contract::{Pace, Session};
 use guira_serving::{
-    Arrival, Asked, CloseReason, Next, OUTBOX_FULL, Outbox, ReplyTo, RequestHandler, Round, Service, Slice,
+    Arrival, Asked, CloseReason, Member, Next, OUTBOX_FULL, Outbox, ReplyTo, RequestHandler, Round, Service, Slice,
     Stopped, Woken, service_token,
 };
 use guira_sync::clock::{Millis, Seconds};
@@ -148,6 +148,22 @@ impl<S: Session> RequestHandler for NodeService<S> {
             _ => stopped,
         };
         (taken, stopped)
+    }
+
+    fn may_join(&self, state: &ProtocolState<S>) -> bool {
+        self.interpreter.may_join(state)
+    }
+
+    fn run_group(
+        &mut self,
+        input: &[u8],
+        members: &mut [Member],
+        full: usize,
+        outbox: &mut Outbox<S::Pin>,
+    ) -> usize {
+        let done = self.interpreter.run_group(input, members, full, outbox);
+        (0..done).for_each(|_| self.rounds.turn());
+        done
     }
 
     /// A quiescent point: this thread holds nothing that it found without a lock.

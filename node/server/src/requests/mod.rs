@@ -12,6 +12,7 @@
 //! itself what does not belong into a batch: faults, gets of many keys, and values that arrive in pieces.
 
 mod batch;
+mod group;
 mod interpreter;
 mod long_value;
 mod packets;

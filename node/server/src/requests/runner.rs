@@ -244,7 +244,7 @@ impl<S: Session> Runner<S> {
     /// Records the latency of these requests of a batch. Forwarded requests are measured where they are executed.
     #[cold]
     #[inline(never)]
-    fn measure(&mut self, requests: &[Request<Kind<'_>, S::Guess>]) {
+    pub(super) fn measure(&mut self, requests: &[Request<Kind<'_>, S::Guess>]) {
         let forwarding = &self.forwarding;
         let here = requests.iter().filter(|request| is_local(forwarding, &request.kind));
         self.meter.end(here.map(|request| match &request.kind {
