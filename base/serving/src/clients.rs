@@ -228,7 +228,7 @@ impl<S: RequestHandler> Clients<S> {
                 if !(1..=LITTLE).contains(&bytes) {
                     return Received::Turn(bytes);
                 }
-                group.add(index, connection.numbers(), bytes);
+                group.add(connection.as_member(index, group.last(bytes)));
                 Received::Done
             }
             Ok(Progress::Blocked) => Received::Done,
@@ -245,16 +245,11 @@ impl<S: RequestHandler> Clients<S> {
 
     fn member(&mut self, member: &Member) -> Option<&mut Connection<S>> {
         let connection = self.connections.get_mut(member.place)?.as_mut()?;
-        (connection.numbers().0 == member.serial).then_some(connection)
+        connection.is(member).then_some(connection)
     }
 
     /// Sends the replies to a group, and leaves the outbox empty.
-    pub(crate) fn send_replies(
-        &mut self,
-        members: &[Member],
-        service: &mut S,
-        outbox: &mut Outbox<S::Pin>,
-    ) {
+    pub(crate) fn send_replies(&mut self, members: &[Member], service: &mut S, outbox: &mut Outbox<S::Pin>) {
         let (now, mut from, mut written) = (service.now(), ReplyEnd::default(), 0);
         for member in members.iter().filter(|member| member.taken > 0) {
             let end = std::mem::replace(&mut from, member.replied);
@@ -284,7 +279,16 @@ impl<S: RequestHandler> Clients<S> {
         let (budget, traffic) = (&self.host.budget, &self.traffic);
         let (paused, spares) = (&mut self.paused, &mut self.spares);
         let (input, received) = (&mut [][..], &[][..]);
-        connection.reply_with(&mut Scratch { service, budget, traffic, input, received, outbox, spares, paused })
+        connection.reply_with(&mut Scratch {
+            service,
+            budget,
+            traffic,
+            input,
+            received,
+            outbox,
+            spares,
+            paused,
+        })
     }
 
     /// The place of a member that needs a turn of its own, and the part of the group's input that is for that turn.
@@ -314,8 +318,7 @@ impl<S: RequestHandler> Clients<S> {
         let budget = &self.host.budget;
         let (paused, spares) = (&mut self.paused, &mut self.spares);
         let traffic = &self.traffic;
-        let mut scratch =
-            Scratch { service, budget, traffic, input, received, outbox, spares, paused };
+        let mut scratch = Scratch { service, budget, traffic, input, received, outbox, spares, paused };
         let turn = connection.turn(&mut scratch);
         let spent = connection.spent();
         let is_settled = connection.settle(budget, id) == Grant::Granted;

@@ -3,14 +3,15 @@
 use crate::outbox::{OUTBOX_FULL, OUTBOX_FULL_SHORT, Outbox, Sent, Spares};
 use crate::request_handler::{Asked, Conversation, Due, ReplyTo, RequestHandler, Stopped};
 use crate::{
-    Access, Arrival, CloseReason, ConnBudget, ConnId, ConnMemory, ConnectionFacts, Doing, Grant, Rank,
-    RateLimited, Slice, Speaks, TrafficCount, TrafficCounters,
+    Access, Arrival, CloseReason, ConnBudget, ConnId, ConnMemory, ConnectionFacts, Doing, Grant, Member,
+    Rank, RateLimited, Slice, Speaks, TrafficCount, TrafficCounters,
 };
 use guira_protocol::binary::HEADER_BYTES;
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::Seconds;
 use guira_transport::{Interest, Progress, Stream, TlsFailure, TlsFault};
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Bytes of replies that are sent although the turn is over: those of the last requests.
@@ -188,9 +189,13 @@ impl<S: RequestHandler> Connection<S> {
             && service.may_join(&self.state)
     }
 
-    /// Its number among all that its worker has had, and the one that watchers know it by.
-    pub(crate) fn numbers(&self) -> (u64, i32) {
-        (self.serial, self.facts.id)
+    /// The connection, which is in this place, as a member of a group.
+    pub(crate) fn as_member(&self, place: usize, input: Range<usize>) -> Member {
+        Member::new(place, self.serial, (self.facts.id, self.state.speaks()), input)
+    }
+
+    pub(crate) fn is(&self, member: &Member) -> bool {
+        self.serial == member.serial
     }
 
     /// Receives up to `buffer.len()` bytes.

@@ -4,7 +4,7 @@
 //! is cold, since the kernel's ran in between. So a worker first receives from all connections that are ready, executes what they sent as one
 //! batch, and then sends all replies. Connections take part that are between requests and sent little; others have turns of their own.
 
-use crate::ReplyEnd;
+use crate::{ReplyEnd, Speaks};
 use std::ops::Range;
 
 /// How many connections a group has at most. With more, clients would wait longer for the first reply.
@@ -21,6 +21,7 @@ pub struct Member {
     pub(crate) serial: u64,
     /// The number that watchers know the client by.
     pub client: i32,
+    pub speaks: Speaks,
     /// Where its requests begin in the group's input, and how long they are.
     from: usize,
     length: usize,
@@ -31,6 +32,17 @@ pub struct Member {
 }
 
 impl Member {
+    /// The connection in this place, which has this serial number; the range is where its requests are in the group's input.
+    pub(crate) fn new(
+        place: usize,
+        serial: u64,
+        (client, speaks): (i32, Speaks),
+        input: Range<usize>,
+    ) -> Self {
+        let (from, length) = (input.start, input.len());
+        Member { place, serial, client, speaks, from, length, taken: 0, replied: ReplyEnd::default() }
+    }
+
     /// Where the requests are in the group's input that were not executed.
     pub(crate) fn rest(self) -> Range<usize> {
         self.from + self.taken..self.from + self.length
@@ -72,11 +84,10 @@ impl Group {
         &self.input[range]
     }
 
-    /// Adds a connection that sent `length` bytes, at most [`LITTLE`].
-    pub(crate) fn add(&mut self, place: usize, (serial, client): (u64, i32), length: usize) {
-        let (from, replied) = (self.filled, ReplyEnd::default());
-        self.members.push(Member { place, serial, client, from, length, taken: 0, replied });
-        self.filled += length;
+    /// Adds a connection that sent bytes, at most [`LITTLE`].
+    pub(crate) fn add(&mut self, member: Member) {
+        self.filled += member.length;
+        self.members.push(member);
     }
 
     pub(crate) fn is_full(&self) -> bool {

@@ -14,8 +14,8 @@ use crate::watch::{EventObserver, EventSink};
 use guira_commands::Executor;
 use guira_contract::{Pace, Session};
 use guira_serving::{
-    Arrival, Asked, CloseReason, Member, Next, OUTBOX_FULL, Outbox, ReplyTo, RequestHandler, Round, Service, Slice,
-    Stopped, Woken, service_token,
+    Arrival, Asked, CloseReason, Member, Next, OUTBOX_FULL, Outbox, ReplyTo, RequestHandler, Round, Service,
+    Slice, Stopped, Woken, service_token,
 };
 use guira_sync::clock::{Millis, Seconds};
 use guira_transport::{Interest, Park, Poll};

@@ -36,6 +36,7 @@ mod numbers;
 mod opaque;
 mod pipelining;
 mod rare_commands;
+mod rounds;
 mod slow_reader;
 mod stats;
 mod stats_detail;

@@ -5,14 +5,14 @@ use super::interpreter::Interpreter;
 use super::state::{Phase, Protocol, ProtocolState};
 use arrayvec::ArrayVec;
 use guira_contract::Session;
-use guira_serving::{Access, GROUP_MAX, Member, Outbox, Slice};
+use guira_serving::{Access, GROUP_MAX, Member, Outbox, Slice, Speaks};
 
 impl<S: Session> Interpreter<S> {
     /// Whether a connection's next requests may be executed together with those of others.
     #[inline]
     pub(crate) fn may_join(&self, state: &ProtocolState<S>) -> bool {
         matches!(state.phase, Phase::Command)
-            && state.protocol == Protocol::Text
+            && state.protocol != Protocol::Undecided
             && state.login.access() == Access::Free
             && state.waits.is_none()
             && !self.runner.forwarding.is_in_use()
@@ -37,7 +37,10 @@ impl<S: Session> Interpreter<S> {
         for member in &*members {
             let (requests, mut at) = (member.requests(input), 0);
             while at < requests.len() && batch.len() < BATCH {
-                let is_item = reader.read_command(&mut batch, requests, at).is_ok();
+                let is_item = match member.speaks {
+                    Speaks::Binary => reader.read_packet(&mut batch, requests, at).is_ok(),
+                    Speaks::Any | Speaks::Text => reader.read_command(&mut batch, requests, at).is_ok(),
+                };
                 match batch.last_mut().filter(|_| is_item) {
                     Some(request) if matches!(request.kind, Kind::Item(..)) => at = request.end,
                     Some(_) => {
