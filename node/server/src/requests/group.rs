@@ -1,11 +1,47 @@
 //! Requests of several connections, executed as one batch.
 
-use super::batch::{BATCH, Batch, Kind};
+use super::batch::{BATCH, Batch, Kind, Request};
 use super::interpreter::Interpreter;
+use super::reader::Reader;
 use super::state::{Phase, Protocol, ProtocolState};
 use arrayvec::ArrayVec;
 use guira_contract::Session;
 use guira_serving::{Access, GROUP_MAX, Member, Outbox, Slice, Speaks};
+
+/// Whether all that a connection sent goes into a batch.
+enum Fits {
+    Wholly,
+    /// There is too little room left in this batch.
+    LaterBatch,
+    No,
+}
+
+impl<S: Session> Reader<'_, S> {
+    /// Reads what a connection sent into a batch.
+    #[inline(always)]
+    fn read_member<'a>(
+        self,
+        batch: &mut Batch<Kind<'a>, S::Guess>,
+        member: &Member,
+        input: &'a [u8],
+    ) -> Fits {
+        let (requests, mut at) = (member.requests(input), 0);
+        while at < requests.len() {
+            if batch.len() == BATCH {
+                return Fits::LaterBatch;
+            }
+            let is_read = match member.speaks {
+                Speaks::Binary => self.read_packet(batch, requests, at).is_ok(),
+                Speaks::Any | Speaks::Text => self.read_command(batch, requests, at).is_ok(),
+            };
+            match batch.requests().last() {
+                Some(Request { kind: Kind::Item(..), end, .. }) if is_read => at = *end,
+                _ => return Fits::No,
+            }
+        }
+        Fits::Wholly
+    }
+}
 
 impl<S: Session> Interpreter<S> {
     /// Whether a connection's next requests may be executed together with those of others.
@@ -18,8 +54,8 @@ impl<S: Session> Interpreter<S> {
             && !self.runner.forwarding.is_in_use()
     }
 
-    /// Executes requests of several connections as one batch, each connection's up to the first that does not belong into a batch of items.
-    /// Returns the number of connections that were looked at: the rest is for another batch.
+    /// Executes requests of several connections as one batch: of those that sent whole requests about items, and nothing else. Returns the number of
+    /// connections that were looked at: the others are for another batch.
     pub(crate) fn run_group(
         &mut self,
         input: &[u8],
@@ -31,29 +67,19 @@ impl<S: Session> Interpreter<S> {
         let runner = &mut self.runner;
         runner.begin_turn(full, Slice::ENDLESS);
         runner.meter.begin();
-        let reader = runner.reader();
         // Where the requests of each member end in the batch.
         let mut ends = ArrayVec::<usize, GROUP_MAX>::new();
         for member in &*members {
-            let (requests, mut at) = (member.requests(input), 0);
-            while at < requests.len() && batch.len() < BATCH {
-                let is_item = match member.speaks {
-                    Speaks::Binary => reader.read_packet(&mut batch, requests, at).is_ok(),
-                    Speaks::Any | Speaks::Text => reader.read_command(&mut batch, requests, at).is_ok(),
-                };
-                match batch.last_mut().filter(|_| is_item) {
-                    Some(request) if matches!(request.kind, Kind::Item(..)) => at = request.end,
-                    Some(_) => {
-                        batch.truncate(batch.len() - 1);
-                        break;
-                    }
-                    None => break,
+            let begin = batch.len();
+            match runner.reader().read_member(&mut batch, member, input) {
+                Fits::Wholly => {}
+                Fits::LaterBatch if begin > 0 => {
+                    batch.truncate(begin);
+                    break;
                 }
+                Fits::LaterBatch | Fits::No => batch.truncate(begin),
             }
             ends.push(batch.len());
-            if batch.len() == BATCH {
-                break;
-            }
         }
         runner.begin_uses(batch.len());
         batch.prefetch_items(&runner.executor, |_| true);
