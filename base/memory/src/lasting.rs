@@ -41,9 +41,6 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::sync::Arc;
 use sums::Sums;
 
-/// The contents of a damaged block afterwards.
-static ZEROES: [u8; BLOCK_BYTES] = [0; BLOCK_BYTES];
-
 /// The locked file of a Region.
 #[derive(Debug)]
 pub struct RegionFile {
@@ -198,10 +195,12 @@ impl RegionFile {
         // No other process maps it.
         let _ = self.is_damaged.set(!damage.is_none());
         let region = self.mapped(kept.bytes, huge)?;
+        // The contents of a damaged block afterwards.
+        let zeroes = if damage.is_none() { Vec::new() } else { vec![0; BLOCK_BYTES] };
         for Range { start, end } in damage.ranges() {
             // Zeroing keeps allocated blocks allocated; of those that are not, or cannot be written to, the engine
             // allocates the memory again when it restores them.
-            if self.file.write_all_at(&ZEROES[..end - start], start as u64).is_err() {
+            if self.file.write_all_at(&zeroes[..end - start], start as u64).is_err() {
                 region.discard(start, end - start)?;
             }
         }

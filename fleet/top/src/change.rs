@@ -2,6 +2,11 @@
 
 use crate::reading::{ClassFigure, Latencies, Reading, ServerFigures, Stats};
 
+/// The counters of gets: a node's, then a router's.
+pub(crate) const GETS: &[&str] = &["cmd_get", "cmd_get_count", "cmd_gets_count"];
+
+pub(crate) const SETS: &[&str] = &["cmd_set", "cmd_set_count"];
+
 /// Two readings of the same run of a node.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Change<'a> {

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::change::{Change, is_restart, ratio};
+use crate::change::{Change, GETS, is_restart, ratio};
 use crate::printable::printable;
 use crate::reading::Reading;
 
@@ -78,7 +78,7 @@ impl Node {
         self.before = Some(last);
         let point = self
             .change()
-            .and_then(|change| Some(Point { gets: change.rate("cmd_get")?, hit_ratio: change.hit_ratio() }));
+            .and_then(|change| Some(Point { gets: change.rates(GETS)?, hit_ratio: change.hit_ratio() }));
         if let Some(point) = point {
             if self.history.len() == HISTORY_MAX {
                 self.history.pop_front();

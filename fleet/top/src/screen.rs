@@ -21,6 +21,9 @@ const SPARK: u16 = 1;
 /// Rows of both, with their names.
 const SPARKS: u16 = 2 * (1 + SPARK);
 
+/// Marks an interval without gets, which has no hit ratio, so that it differs from one without hits.
+const NO_GETS: &str = "·";
+
 /// How much more than two intervals may pass before it is told that a node is silent. One that does not answer at all is
 /// down after a few seconds.
 const SILENT: Duration = Duration::from_secs(1);
@@ -149,10 +152,12 @@ fn sparklines(frame: &mut Frame<'_>, node: &Node, area: Rect) {
     };
     name(format!("gets/s, 0–{}", count(most)), gets_name);
     name("hit ratio, 0–100 %".to_owned(), ratio_name);
-    let heights = points.iter().map(|point| point.gets as u64);
-    frame.render_widget(Sparkline::default().data(heights).max((most as u64).max(1)).green(), gets);
-    let heights = points.iter().map(|point| (point.hit_ratio.unwrap_or(0.0) * 1000.0) as u64);
-    frame.render_widget(Sparkline::default().data(heights).max(1000).green(), ratio);
+    let permille = |share: f64| (share * 1000.0) as u64;
+    let spark = || Sparkline::default().max(1000).absent_value_symbol(NO_GETS).green();
+    let heights = points.iter().map(|point| permille(if most > 0.0 { point.gets / most } else { 0.0 }));
+    frame.render_widget(spark().data(heights), gets);
+    let heights = points.iter().map(|point| point.hit_ratio.map(permille));
+    frame.render_widget(spark().data(heights.collect::<Vec<_>>()), ratio);
 }
 
 /// A panel that is a list.

@@ -6,7 +6,8 @@ use std::process::Command;
 use crate::ci::tools::target_folder;
 use crate::workspace;
 
-use super::STATIC_TARGET;
+use super::STATIC;
+use crate::ci::dist;
 
 #[derive(Debug)]
 pub(super) struct Kit {
@@ -28,9 +29,8 @@ impl Kit {
     /// With binaries as they are released.
     pub(super) fn released(root: &Path) -> Result<Self, String> {
         let target = root.join(target_folder(root));
-        let standalone = target.join("static").join(STATIC_TARGET).join("release");
-        let dynamic = target.join("release");
-        Self::of(root, target.join("package"), [dynamic, standalone], 9)
+        let folders = [dist::FOLDER, STATIC].map(|folder| target.join(folder));
+        Self::of(root, target.join("package"), folders, 9)
     }
 
     /// With the programs for tests in place of both.

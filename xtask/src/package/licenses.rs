@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::STATIC_TARGET;
+use super::TARGET;
 use super::kit::Kit;
 use super::tree::Tree;
 use crate::workspace;
@@ -58,10 +58,10 @@ pub(super) fn put(kit: &Kit, tree: &Tree, program: &str, folder: &str) -> Result
 /// The crates by others whose code is in a program, sorted: not those that only run while it is built.
 fn linked(root: &Path, program: &str) -> Result<Vec<Crate>, String> {
     let edges = ["tree", "--locked", "--package", program, "--edges", "normal,no-proc-macro"];
-    let form = ["--target", STATIC_TARGET, "--prefix", "none", "--format", "{p}"];
+    let form = ["--target", TARGET, "--prefix", "none", "--format", "{p}"];
     let tree = workspace::output(root, "cargo", &[&edges[..], &form[..]].concat())?;
     let named = names(&tree);
-    let all = ["metadata", "--locked", "--format-version", "1", "--filter-platform", STATIC_TARGET];
+    let all = ["metadata", "--locked", "--format-version", "1", "--filter-platform", TARGET];
     let text = workspace::output(root, "cargo", &all)?;
     let metadata =
         serde_json::from_str::<Metadata>(&text).map_err(|error| format!("cargo metadata: {error}"))?;

@@ -44,7 +44,8 @@ struct Both {
 
 impl Both {
     fn is_as(&self, order: &Self) -> bool {
-        without_uniques(&self.outcome.reply).0 == without_uniques(&order.outcome.reply).0
+        let (reply, other) = (&self.outcome.reply, &order.outcome.reply);
+        (reply == other || without_uniques(reply).0 == without_uniques(other).0)
             && self.other == order.other
             && alike_but_for_uniques(self.outcome.after.as_ref(), order.outcome.after.as_ref())
     }

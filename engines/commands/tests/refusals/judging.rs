@@ -24,18 +24,17 @@ pub(crate) fn without_uniques(reply: &[u8]) -> (Vec<u8>, Vec<u64>) {
         }
         return (reply.to_vec(), Vec::new());
     }
-    let (mut rest, mut uniques, mut at) = (Vec::new(), Vec::new(), 0);
-    while at < reply.len() {
-        let digits = reply[at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
-        let number = std::str::from_utf8(&reply[at..at + digits]).ok().and_then(|text| text.parse().ok());
+    let (mut rest, mut uniques) = (Vec::with_capacity(reply.len()), Vec::new());
+    for run in reply.chunk_by(|one, next| one.is_ascii_digit() == next.is_ascii_digit()) {
+        let digits = run[0].is_ascii_digit().then(|| std::str::from_utf8(run).expect("digits are text"));
+        let number = digits.and_then(|digits| digits.parse().ok());
         match number.filter(|number| *number >= FIRST_UNIQUE) {
             Some(unique) => {
                 uniques.push(unique);
                 rest.extend_from_slice(CHOSEN);
             }
-            None => rest.extend_from_slice(&reply[at..at + digits.max(1)]),
+            None => rest.extend_from_slice(run),
         }
-        at += digits.max(1);
     }
     (rest, uniques)
 }
@@ -155,4 +154,14 @@ pub(crate) fn judge(
         (true, false) => Err("the reply reports less, but the item has changed"),
         (false, _) => Err("the reply is neither that of success nor an error"),
     }
+}
+
+#[test]
+fn uniques_that_the_server_chose_are_found_in_replies() {
+    let text = format!("VALUE k 3 2 {FIRST_UNIQUE}\r\n12\r\nEND\r\n");
+    let (rest, uniques) = without_uniques(text.as_bytes());
+    assert_eq!((&rest[..], &uniques[..]), (&b"VALUE k 3 2 chosen\r\n12\r\nEND\r\n"[..], &[FIRST_UNIQUE][..]));
+    let others = format!("HD c{UNIQUE} t-1 {}9", u64::MAX);
+    assert_eq!(without_uniques(others.as_bytes()), (others.clone().into_bytes(), Vec::new()));
+    assert_eq!(without_uniques(b""), (Vec::new(), Vec::new()));
 }

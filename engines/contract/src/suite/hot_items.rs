@@ -1,6 +1,6 @@
 //! A few items that are read again and again, beside a stream of items of other sizes.
 
-use super::sink::{store, value_of};
+use super::sink::{hits, sevens, store};
 use crate::Expiry;
 use crate::{Engine, Pace, Session};
 use guira_sync::clock::Seconds;
@@ -44,7 +44,7 @@ impl HotItems {
         for number in 0..cold {
             put(&mut session, &format!("cold{number}"), self.cold_len);
             if number % between == 0 {
-                hot.iter().for_each(|key| drop(value_of(&mut session, key.as_bytes(), NOW)));
+                hot.iter().for_each(|key| _ = hits(&mut session, key.as_bytes(), NOW));
             }
             if number % 16 == 0 {
                 session.quiesce();
@@ -52,11 +52,11 @@ impl HotItems {
             }
         }
         assert!(engine.stats().evictions > 0, "{self:?}");
-        hot.iter().filter(|key| value_of(&mut session, key.as_bytes(), NOW).is_none()).count()
+        hot.iter().filter(|key| !hits(&mut session, key.as_bytes(), NOW)).count()
     }
 }
 
 fn put<S: Session>(session: &mut S, key: &str, length: usize) {
-    let stored = store(session, key.as_bytes(), &vec![7; length], 0, Expiry::Never, NOW);
+    let stored = store(session, key.as_bytes(), sevens(length), 0, Expiry::Never, NOW);
     assert!(stored.is_ok(), "{key}: {stored:?}");
 }

@@ -1,7 +1,7 @@
 //! What long values leave behind in chunks when they are gone, and what becomes of items that lie beside that.
 
 use super::differential::Random;
-use super::sink::{remove, settle, store, value_of};
+use super::sink::{hits, remove, settle, store};
 use crate::{Engine, Expiry, ItemSpec, OldItem, Session, StoreError};
 use guira_sync::clock::Seconds;
 
@@ -69,7 +69,7 @@ fn empty_pages<E: Engine>(engine: &E, seed: u64) {
         }
         let _ = engine.reassign(Some(largest), 1);
         settle(&mut session, NOW);
-        let lost = kept.iter().filter(|key| value_of(&mut session, key.as_bytes(), NOW).is_none());
+        let lost = kept.iter().filter(|key| !hits(&mut session, key.as_bytes(), NOW));
         assert_eq!(
             (lost.count(), engine.stats().evictions),
             (0, 0),

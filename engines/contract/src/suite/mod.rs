@@ -40,7 +40,7 @@ pub use prefixes::prefixes;
 pub use refusing::{FIRST_UNIQUE, Moment, Refused, Refusing};
 pub use scratch::Scratch;
 pub use short_lived::{more_short_lived_items_than_notes, short_lived};
-pub use sink::{Copied, CopySink, pin_of, remove, settle, store, value_of};
+pub use sink::{Copied, CopySink, hits, pin_of, remove, settle, sevens, store, value_of};
 pub use stores::{full_stores_give_items_a_cas_unique_and_a_time_where_they_lie, stores};
 pub use walks::{walk_all, walks};
 

@@ -1,7 +1,7 @@
 //! A full cache whose memory is divided anew all the time, and what was stored in it a moment ago.
 
 use super::differential::Random;
-use super::sink::{store, value_of};
+use super::sink::{hits, sevens, store};
 use crate::{Engine, Expiry, Pace, Session};
 use guira_memory::MIB;
 use guira_sync::clock::Seconds;
@@ -20,14 +20,14 @@ pub fn lost_at_once<E: Engine>(engine: &E, lengths: impl Iterator<Item = usize>)
     let key = |i: u64| format!("newest{i}");
     let mut lost = 0;
     for (i, length) in (0..).zip(lengths) {
-        let stored = store(&mut session, key(i).as_bytes(), &vec![7; length], 0, Expiry::Never, NOW);
+        let stored = store(&mut session, key(i).as_bytes(), sevens(length), 0, Expiry::Never, NOW);
         assert_eq!(stored, Ok(()), "{i}: {length} bytes");
         session.quiesce();
         session.maintain(NOW, Pace::Busy, 32);
-        lost += usize::from(value_of(&mut session, key(i).as_bytes(), NOW).is_none());
+        lost += usize::from(!hits(&mut session, key(i).as_bytes(), NOW));
         // Where items that were read are kept, not all of what is older goes first.
         for other in [random.below(i + 1), i.saturating_sub(random.below(50))] {
-            value_of(&mut session, key(other).as_bytes(), NOW);
+            hits(&mut session, key(other).as_bytes(), NOW);
         }
     }
     lost
@@ -52,11 +52,11 @@ pub fn lost_by_several<E: Engine>(engine: &E, keys: Option<u64>) -> u64 {
         let session = &mut sessions[client];
         session.online();
         if let Some(key) = last[client].take().filter(|key| !last.contains(&Some(key.clone()))) {
-            lost += u64::from(value_of(session, key.as_bytes(), NOW).is_none());
+            lost += u64::from(!hits(session, key.as_bytes(), NOW));
         }
         let key = format!("several{}", keys.map_or(number, |keys| random.below(keys)));
         let length = 100_000 + random.below(900_000) as usize;
-        let stored = store(session, key.as_bytes(), &vec![7; length], 0, Expiry::Never, NOW);
+        let stored = store(session, key.as_bytes(), sevens(length), 0, Expiry::Never, NOW);
         assert_eq!(stored, Ok(()), "{number}: {length} bytes");
         session.quiesce();
         session.maintain(NOW, Pace::Busy, 32);

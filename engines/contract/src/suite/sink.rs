@@ -96,12 +96,28 @@ pub(super) fn value_with<S: Session>(
     }
 }
 
+/// Whether a read of `key` hits. It counts, as that of [`value_of`] does, and copies nothing: a long value is pinned for a moment.
+pub fn hits<S: Session>(session: &mut S, key: &[u8], now: Seconds) -> bool {
+    let guess = guess_of(session, key);
+    let key = Key { bytes: key, hash: session.hash(key) };
+    let mut keeper = PinKeeper { pin: None, recency: Recency::Bump };
+    session.read(key, guess, now, &mut keeper) == Read::Hit
+}
+
 /// What is stored beside key and value.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Told {
     pub(super) flags: u32,
     /// When it expires.
     pub(super) expiry: Expiry,
+}
+
+static SEVENS: [u8; 1 << 20] = [7; 1 << 20];
+
+/// A value of this length whose bytes do not matter.
+#[must_use]
+pub fn sevens(length: usize) -> &'static [u8] {
+    &SEVENS[..length]
 }
 
 /// Stores a value, in pieces if it is long.

@@ -4,7 +4,7 @@ use super::resizes::check_pages;
 use super::restarts::{put, site};
 use super::{SlabEngine, SlabSession, open};
 use crate::SlabOptions;
-use guira_contract::suite::{close, settle, store, value_of};
+use guira_contract::suite::{close, hits, settle, store};
 use guira_contract::{CommitAhead, Control, Engine, Expiry, Pace, Session};
 use guira_items::EngineOptions;
 use guira_memory::{HugePages, MIB};
@@ -41,7 +41,7 @@ fn end_all(engine: &SlabEngine) {
 }
 
 fn count_of(session: &mut SlabSession, stored: u64) -> u64 {
-    (0..stored).filter(|i| value_of(session, format!("key{i}").as_bytes(), NOW).is_some()).count() as u64
+    (0..stored).filter(|i| hits(session, format!("key{i}").as_bytes(), NOW)).count() as u64
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn nothing_is_lost_or_counted_wrong_while_a_thread_commits_ahead() {
     assert_eq!((stats.items, stats.evictions), (2 * each, 0), "{stats:?}");
     let mut session = engine.session();
     for key in (0..each).flat_map(|i| [format!("a{i}"), format!("b{i}")]) {
-        assert!(value_of(&mut session, key.as_bytes(), NOW).is_some(), "{key}");
+        assert!(hits(&mut session, key.as_bytes(), NOW), "{key}");
     }
     drop(session);
     end_all(&engine);

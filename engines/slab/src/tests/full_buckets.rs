@@ -3,7 +3,7 @@
 use super::all::settings::{assert_present, end_batch, put};
 use super::all::{SlabEngine, SlabSession, open};
 use crate::{Eviction, SlabOptions};
-use guira_contract::suite::{remove, store, value_of};
+use guira_contract::suite::{hits, remove, store};
 use guira_contract::{Control, Engine, Expiry};
 use guira_items::EngineOptions;
 use guira_items::hooks::{self, Window};
@@ -102,7 +102,7 @@ fn a_key_that_is_being_displaced_is_not_missed() {
         let mut missed = 0;
         while asked.recv().is_ok() {
             for i in 0..kept {
-                missed += usize::from(value_of(&mut session, &name(i), NOW).is_none());
+                missed += usize::from(!hits(&mut session, &name(i), NOW));
                 if i % 1000 == 0 && tell.send(missed).is_err() {
                     return missed;
                 }

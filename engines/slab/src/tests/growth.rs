@@ -4,7 +4,7 @@ use super::{SlabEngine, SlabSession};
 use super::{Tested, open};
 use crate::index::Scheme;
 use crate::{Eviction, SlabOptions};
-use guira_contract::suite::{store, value_of};
+use guira_contract::suite::{hits, store};
 use guira_contract::{Control, Engine, Expiry, Pace, Session};
 use guira_items::EngineOptions;
 use guira_sync::atomic::{AtomicU64, Ordering, yield_now};
@@ -64,9 +64,9 @@ fn no_key_is_missed_while_others_are_inserted_and_the_table_grows() {
                 step = step.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 if stored > 0 {
                     let i = (step >> 33) % stored;
-                    let found = value_of(&mut session, &name(writer + i * writers), NOW).is_some();
+                    let found = hits(&mut session, &name(writer + i * writers), NOW);
                     if !found {
-                        let again = value_of(&mut session, &name(writer + i * writers), NOW).is_some();
+                        let again = hits(&mut session, &name(writer + i * writers), NOW);
                         panic!(
                             "key {i} of writer {writer} was acknowledged and is missing; there again: {again}; {:?}",
                             engine.stats()
@@ -91,7 +91,7 @@ fn no_key_is_missed_while_others_are_inserted_and_the_table_grows() {
     assert!(!after.index_growing, "growth ends");
     assert!(after.index_bytes < after.index_slots * 7, "the old table's memory was given back: {after:?}");
     for i in 0..writers * each {
-        assert!(value_of(&mut session, &name(i), NOW).is_some(), "key {i}");
+        assert!(hits(&mut session, &name(i), NOW), "key {i}");
     }
 }
 

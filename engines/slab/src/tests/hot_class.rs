@@ -5,7 +5,7 @@ use crate::Policy;
 use crate::SlabOptions;
 use crate::pins::guard::PinGuard;
 use crate::session::drain;
-use guira_contract::suite::{HotItems, settle, store, value_of};
+use guira_contract::suite::{HotItems, hits, settle, sevens, store, value_of};
 use guira_contract::{Control, Engine, Expiry, Key, Pace, Reassign, Session, Spec};
 use guira_items::EngineOptions;
 use guira_memory::slab::{ClassId, PageState};
@@ -21,7 +21,7 @@ fn engine(policy: &str, memory: usize) -> SlabEngine {
 }
 
 fn put(session: &mut SlabSession, key: &str, length: usize) {
-    assert!(store(session, key.as_bytes(), &vec![7; length], 0, Expiry::Never, NOW).is_ok(), "{key}");
+    assert!(store(session, key.as_bytes(), sevens(length), 0, Expiry::Never, NOW).is_ok(), "{key}");
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn rescued_and_left(policy: &str) -> (u64, usize) {
     session.release_caches();
     let class = engine.stats().classes.iter().max_by_key(|class| class.items).unwrap().id;
     for key in &keys {
-        value_of(&mut session, key.as_bytes(), NOW).unwrap();
+        assert!(hits(&mut session, key.as_bytes(), NOW));
     }
     session.quiesce();
     assert_eq!(engine.reassign(Some(class), 0), Reassign::Begun);
@@ -83,13 +83,13 @@ fn rescued_and_left(policy: &str) -> (u64, usize) {
         put(&mut session, &format!("new{number:06}"), 100);
         // S3-FIFO keeps what it has rather than what nobody reads twice.
         let before = format!("new{:06}", number.max(1_000) - 1_000);
-        (0..2).for_each(|_| _ = value_of(&mut session, before.as_bytes(), NOW));
+        (0..2).for_each(|_| _ = hits(&mut session, before.as_bytes(), NOW));
         if number % 16 == 0 {
             session.quiesce();
             session.maintain(NOW, Pace::Busy, 32);
         }
     }
-    (rescued, keys.iter().filter(|key| value_of(&mut session, key.as_bytes(), NOW).is_some()).count())
+    (rescued, keys.iter().filter(|key| hits(&mut session, key.as_bytes(), NOW)).count())
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn what_is_held_stays_where_it_is_when_its_page_goes() {
     let mut session = engine.session();
     let keys: Vec<String> = (0..8_000).map(|number| format!("old{number:06}")).collect();
     keys.iter().for_each(|key| put(&mut session, key, 100));
-    keys.iter().for_each(|key| assert!(value_of(&mut session, key.as_bytes(), NOW).is_some()));
+    keys.iter().for_each(|key| assert!(hits(&mut session, key.as_bytes(), NOW)));
     // Of all the others room is made.
     let held: Vec<Key<'_>> = keys
         .iter()
@@ -151,7 +151,7 @@ fn what_comes_into_a_page_that_drains_is_moved() {
     let rescued = engine.stats().items_rescued;
     assert_eq!(drain::evict_draining(&mut one.state()), 1);
     assert_eq!(engine.stats().items_rescued, rescued + 1);
-    assert!(value_of(&mut other, b"fresh", NOW).is_some());
+    assert!(hits(&mut other, b"fresh", NOW));
 }
 
 #[test]

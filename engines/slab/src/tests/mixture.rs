@@ -1,7 +1,7 @@
 //! Items of many sizes in one cache.
 
 use super::open;
-use guira_contract::suite::{store, value_of};
+use guira_contract::suite::{hits, store};
 use guira_contract::{Control, Engine, Expiry, Pace, Session};
 use guira_sync::clock::Seconds;
 use std::collections::BTreeMap;
@@ -40,7 +40,7 @@ fn the_newest_items_of_every_size_are_kept() {
     let newest = stats.items / 3;
     let mut by_size: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
     for i in count - newest..count {
-        let found = value_of(&mut session, format!("key-{i:012}").as_bytes(), NOW).is_some();
+        let found = hits(&mut session, format!("key-{i:012}").as_bytes(), NOW);
         let entry = by_size.entry(length(i).next_power_of_two()).or_default();
         entry.0 += 1;
         entry.1 += u64::from(!found);

@@ -5,7 +5,7 @@ use super::{SlabEngine, SlabPin, SlabSession};
 use crate::policy::klru::{KlruOptions, Priority};
 use crate::policy::lru::LruOptions;
 use crate::{Eviction, Policy, SlabOptions};
-use guira_contract::suite::{self, Scratch, pin_of, settle, store, value_of};
+use guira_contract::suite::{self, Scratch, hits, pin_of, settle, sevens, store};
 use guira_contract::{Control, Engine, Expiry, Pace, PolicyError, Recency, Session, Spec};
 use guira_items::EngineOptions;
 use guira_memory::{MIB, Offset};
@@ -52,11 +52,11 @@ fn end_batch(session: &mut SlabSession) {
 }
 
 fn put(session: &mut SlabSession, i: u64, length: usize) {
-    store(session, format!("key{i:07}").as_bytes(), &vec![7; length], 0, Expiry::Never, NOW).unwrap();
+    store(session, format!("key{i:07}").as_bytes(), sevens(length), 0, Expiry::Never, NOW).unwrap();
 }
 
 fn is_there(session: &mut SlabSession, i: u64) -> bool {
-    value_of(session, format!("key{i:07}").as_bytes(), NOW).is_some()
+    hits(session, format!("key{i:07}").as_bytes(), NOW)
 }
 
 #[test]
@@ -447,7 +447,7 @@ fn the_age_of_a_class_is_that_of_what_goes_next() {
         }
         // Twice, since the first read of an item is not noted at once by all.
         for at in [1890, 1900] {
-            assert!(value_of(&mut session, keys[0], Seconds(at)).is_some());
+            assert!(hits(&mut session, keys[0], Seconds(at)));
             session.quiesce();
             session.maintain(Seconds(at), Pace::Busy, 32);
         }

@@ -2,7 +2,7 @@
 
 use super::{SlabEngine, SlabSession};
 use crate::{Eviction, SlabOptions};
-use guira_contract::suite::{self, remove, settle, store, value_of};
+use guira_contract::suite::{self, hits, remove, settle, store};
 use guira_contract::{Control, Engine, Expiry, Pace, ResizeError, Session, StoreError};
 use guira_items::EngineOptions;
 use guira_memory::MIB;
@@ -40,7 +40,7 @@ fn put_many(session: &mut SlabSession, from: u64, count: u64, length: usize) {
 }
 
 fn present(session: &mut SlabSession, keys: std::ops::Range<u64>) -> u64 {
-    keys.filter(|i| value_of(session, format!("key{i}").as_bytes(), NOW).is_some()).count() as u64
+    keys.filter(|i| hits(session, format!("key{i}").as_bytes(), NOW)).count() as u64
 }
 
 /// Every page is somewhere, and what is used is what was committed.

@@ -4,7 +4,7 @@ use super::resizes::check_pages;
 use super::{SlabEngine, SlabSession, Tested};
 use crate::index::Scheme;
 use crate::{Hashing, OpenError, SlabOptions};
-use guira_contract::suite::{Costs, Image, Lasting, Part, RegionSize, Site, close, settle, store, value_of};
+use guira_contract::suite::{Costs, Image, Lasting, Part, RegionSize, Site, close, hits, settle, store};
 use guira_contract::{Control, Engine, Expiry, Opened, Pace, Session};
 use guira_items::{ClassOptions, EngineOptions, Eviction};
 use guira_memory::slab::PAGE_BYTES;
@@ -124,8 +124,7 @@ fn the_hand_goes_on_with_what_is_oldest() {
     let mut session = engine.session();
     put_many(&mut session, 90_000..90_000 + stored / 3);
     let newest = 90_000 - stored / 3..90_000;
-    let kept =
-        newest.clone().filter(|i| value_of(&mut session, format!("key{i:06}").as_bytes(), NOW).is_some());
+    let kept = newest.clone().filter(|i| hits(&mut session, format!("key{i:06}").as_bytes(), NOW));
     let (kept, of) = (kept.count() as u64, newest.end - newest.start);
     assert!(kept * 100 > of * 97, "{kept} of the newest {of} are left");
 }
@@ -141,8 +140,7 @@ fn what_was_read_is_spared_by_the_hand_after_a_restart() {
         end_batch(&mut session);
         stored += 1;
     }
-    let is_there =
-        |session: &mut SlabSession, i: u64| value_of(session, format!("key{i}").as_bytes(), NOW).is_some();
+    let is_there = |session: &mut SlabSession, i: u64| hits(session, format!("key{i}").as_bytes(), NOW);
     // The oldest that are left: the hand comes to them next.
     let read: Vec<u64> = (0..stored).filter(|i| is_there(&mut session, *i)).take(2000).collect();
     let unread = engine.stats().items - 2000;
@@ -186,9 +184,8 @@ fn a_table_that_was_growing_goes_on() {
         let engine = site.restored(stored);
         assert_eq!(engine.stats().index_growing, growing);
         let mut session = engine.session();
-        let all = |session: &mut SlabSession| {
-            (0..stored).all(|i| value_of(session, format!("key{i}").as_bytes(), NOW).is_some())
-        };
+        let all =
+            |session: &mut SlabSession| (0..stored).all(|i| hits(session, format!("key{i}").as_bytes(), NOW));
         assert!(all(&mut session));
         settle(&mut session, NOW);
         assert!(!engine.stats().index_growing && all(&mut session));
@@ -221,7 +218,7 @@ fn a_block_that_the_file_has_lost_costs_what_it_held_and_stops_nothing() {
     }
     settle(&mut session, NOW);
     assert!(engine.stats().index_growths > grown && !engine.stats().index_growing);
-    let lost = |i: &u64| value_of(&mut engine.session(), format!("key{i}").as_bytes(), NOW).is_none();
+    let lost = |i: &u64| !hits(&mut engine.session(), format!("key{i}").as_bytes(), NOW);
     let lost = (0..20_000).filter(lost).count();
     assert!((10..=4096 / 32).contains(&lost), "{lost}");
 }

@@ -3,7 +3,7 @@
 use super::{SlabEngine, SlabSession, Tested, open_store};
 use crate::index::Scheme;
 use crate::{HugePages, OpenError, Residence, SlabOptions};
-use guira_contract::suite::{self, remove, store, value_of};
+use guira_contract::suite::{self, hits, remove, store, value_of};
 use guira_contract::{Control, Engine, Expiry, ItemSpec, OldItem, Pace, Session, StoreError};
 use guira_items::{ClassOptions, EngineOptions};
 use guira_sync::clock::Seconds;
@@ -40,7 +40,7 @@ fn fill(session: &mut SlabSession, tag: &str, length: usize, expiry: Expiry) -> 
 
 pub(crate) fn assert_present(session: &mut SlabSession, tag: &str, keys: std::ops::Range<u64>) {
     for i in keys {
-        assert!(value_of(session, format!("{tag}{i}").as_bytes(), NOW).is_some(), "{tag}{i} was lost");
+        assert!(hits(session, format!("{tag}{i}").as_bytes(), NOW), "{tag}{i} was lost");
     }
 }
 

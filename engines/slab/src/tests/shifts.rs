@@ -3,7 +3,7 @@
 use super::SlabSession;
 use super::{SlabEngine, open, open_by_length, weigh_by_length};
 use crate::{Eviction, SlabOptions};
-use guira_contract::suite::{remove, store, value_of};
+use guira_contract::suite::{hits, remove, sevens, store};
 use guira_contract::{
     Control, Decision, Engine, Expiry, ItemSpec, ItemState, Key, NewItem, OldItem, Pace, Provision, Session,
     Switch, Tuning, Value,
@@ -21,7 +21,7 @@ pub(super) fn store_long(session: &mut SlabSession, key: &str, length: usize) ->
     let Ok(mut pending) = session.begin_value(key, room) else {
         return false;
     };
-    if session.extend(&mut pending, &vec![7; length]).is_err() {
+    if session.extend(&mut pending, sevens(length)).is_err() {
         return false;
     }
     let new =
@@ -49,7 +49,7 @@ fn store_many(session: &mut SlabSession, tag: &str, count: u64, length: usize) {
 /// Of the last `newest` of `count` keys, how many are there?
 fn present(session: &mut SlabSession, tag: &str, count: u64, newest: u64) -> u64 {
     let keys = (count - newest..count).map(|i| format!("{tag}{i}"));
-    keys.filter(|key| value_of(session, key.as_bytes(), NOW).is_some()).count() as u64
+    keys.filter(|key| hits(session, key.as_bytes(), NOW)).count() as u64
 }
 
 #[test]
@@ -304,7 +304,7 @@ fn without_eviction_what_has_expired_in_one_class_makes_room_in_others() {
     let engine = super::SlabEngine::open(options).unwrap();
     let mut session = engine.session();
     let put = |session: &mut SlabSession, key: &str, length: usize, expiry, now| {
-        let stored = store(session, key.as_bytes(), &vec![7; length], 0, expiry, now);
+        let stored = store(session, key.as_bytes(), sevens(length), 0, expiry, now);
         session.quiesce();
         session.maintain(now, Pace::Busy, 32);
         stored.is_ok()

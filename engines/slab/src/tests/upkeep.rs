@@ -1,7 +1,7 @@
 //! What upkeep does, counts, and leaves alone.
 
 use super::{SlabSession, open};
-use guira_contract::suite::{store, value_of};
+use guira_contract::suite::{hits, store};
 use guira_contract::{ClassCounts, Control, Engine, Expiry, ItemSpec, OldItem, Pace, Reassign, Session};
 use guira_sync::clock::Seconds;
 
@@ -35,8 +35,7 @@ fn what_has_expired_before_it_is_evicted_is_reclaimed() {
     put_many(&mut session, "key", 30_000, 100, (Expiry::At(Seconds(1001)), NOW));
     // A page that changes its class is emptied by another way than a hand goes.
     put_many(&mut session, "new", 30_000, 200, (Expiry::Never, LATER));
-    let left =
-        (0..30_000).filter(|i| value_of(&mut session, format!("new{i:06}").as_bytes(), LATER).is_some());
+    let left = (0..30_000).filter(|i| hits(&mut session, format!("new{i:06}").as_bytes(), LATER));
     let gone = 30_000 - left.count() as u64;
     let stats = engine.stats();
     assert!(stats.pages_moved > 0 && stats.reclaimed > 10_000, "{stats:?}");

@@ -1,7 +1,7 @@
 //! Nodes beside each other, and all together.
 
 use crate::block::{Align, Block};
-use crate::change::{Change, ratio};
+use crate::change::{Change, GETS, SETS, ratio};
 use crate::node::{Link, Node};
 use crate::reading::Reading;
 use crate::units::{UNKNOWN, bytes, count, or_unknown, percent};
@@ -54,8 +54,8 @@ fn p99_of_gets(node: &Node) -> Option<f64> {
 }
 
 fn figures(name: &str, state: &str, hits: Option<f64>, nodes: &[&Node], p99: String) -> [String; 10] {
-    let rate = |counter: &str| {
-        let rates = nodes.iter().filter_map(|node| node.change()?.rate(counter));
+    let rate = |counters: &[&str]| {
+        let rates = nodes.iter().filter_map(|node| node.change()?.rates(counters));
         or_unknown(rates.reduce(|sum, rate| sum + rate), count)
     };
     let sum_of = |gauge: &dyn Fn(&Reading) -> Option<u64>| {
@@ -68,10 +68,10 @@ fn figures(name: &str, state: &str, hits: Option<f64>, nodes: &[&Node], p99: Str
     [
         name.to_owned(),
         state.to_owned(),
-        rate("cmd_get"),
-        rate("cmd_set"),
+        rate(GETS),
+        rate(SETS),
         hits.map_or(UNKNOWN.to_owned(), percent),
-        rate("evictions"),
+        rate(&["evictions"]),
         or_unknown(sum("curr_items"), |value| count(value as f64)),
         or_unknown(memory, |value| bytes(value as f64)),
         or_unknown(sum("curr_connections"), |value| count(value as f64)),

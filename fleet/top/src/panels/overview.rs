@@ -2,7 +2,7 @@
 
 use super::PAIRS;
 use crate::block::{Align, Block};
-use crate::change::Change;
+use crate::change::{Change, GETS, SETS};
 use crate::node::Node;
 use crate::reading::Reading;
 use crate::units::{UNKNOWN, bytes, count, or_unknown, percent, span};
@@ -11,9 +11,9 @@ use crate::units::{UNKNOWN, bytes, count, or_unknown, percent, span};
 type Rate = (&'static str, &'static [&'static str], fn(f64) -> String);
 
 const RATES: &[Rate] = &[
-    ("gets", &["cmd_get", "cmd_get_count", "cmd_gets_count"], count),
+    ("gets", GETS, count),
     ("misses", &["get_misses"], count),
-    ("sets", &["cmd_set", "cmd_set_count"], count),
+    ("sets", SETS, count),
     ("deletes", &["delete_hits", "delete_misses", "cmd_delete_count"], count),
     ("touches", &["cmd_touch", "cmd_touch_count"], count),
     (

@@ -60,6 +60,41 @@ fn the_overview_fits_a_small_terminal() {
 }
 
 #[test]
+fn an_interval_without_gets_has_no_hit_ratio_and_one_without_hits_has_zero() {
+    let mut app = app(1);
+    for (seconds, gets, hits) in [(13, 12_000, 10_800), (14, 12_500, 10_800), (15, 12_500, 10_800)] {
+        let mut reading = told(seconds);
+        let misses = gets - hits;
+        let text = format!("STAT cmd_get {gets}\nSTAT get_hits {hits}\nSTAT get_misses {misses}");
+        tell(&mut reading, Group::General, &text);
+        app.update(0, Ok(reading), seconds as u32 * SECOND);
+    }
+    let lines = drawn(&app, 80, 24);
+    let below = |label: &str| {
+        let row = lines.iter().position(|line| line.contains(label)).unwrap();
+        let column = lines[row].split(label).next().unwrap().chars().count();
+        lines[row + 1].chars().skip(column).take(4).collect::<String>()
+    };
+    assert_eq!((below("gets/s, 0–1.0k").as_str(), below("hit ratio, 0–100 %").as_str()), ("█ ▄ ", "▇· ·"));
+}
+
+#[test]
+fn the_gets_of_a_router_are_drawn_too() {
+    let mut app = App::new(&["a:1".to_owned()], SECOND, Sort::Requests);
+    for (seconds, gets) in [(1, 0), (2, 300), (3, 500)] {
+        let mut reading = Reading::new(Duration::from_secs(seconds));
+        let text = format!(
+            "STAT pid 1\nSTAT uptime {seconds}\nSTAT cmd_get_count {gets}\nSTAT cmd_gets_count {gets}"
+        );
+        tell(&mut reading, Group::General, &text);
+        app.update(0, Ok(reading), seconds as u32 * SECOND);
+    }
+    assert_shows(&drawn(&app, 80, 24), &["gets/s, 0–600", "█▅"]);
+    app.panel = Panel::Nodes;
+    assert_shows(&drawn(&app, 80, 24), &["a:1 up 400 -"]);
+}
+
+#[test]
 fn every_panel_shows_its_figures_on_a_small_terminal() {
     let mut app = app(2);
     for (panel, texts) in [
