@@ -219,7 +219,7 @@ impl UdpListener {
         let UdpListener { sockets, speaks, received, outgoing, reply, .. } = self;
         let traffic = interpreter.traffic.clone();
         let mut sending = Sending { socket: &sockets[socket], outgoing, reply, traffic: &traffic };
-        let access = interpreter.runner.shared.access();
+        let access = interpreter.runner.host.access();
         interpreter.runner.begin_turn(OUTBOX_FULL, Slice::ENDLESS);
         let mut batch = Batch::<Kind<'_>, S::Guess, DATAGRAMS_AT_ONCE>::new();
         for (number, (_, datagram)) in received.iter().enumerate().skip(first) {
@@ -279,7 +279,7 @@ impl Sending<'_> {
         interpreter: &Interpreter<S>,
         outbox: &mut Outbox<S::Pin>,
     ) -> bool {
-        let (reply, room) = (&mut *self.reply, &interpreter.runner.shared.budget);
+        let (reply, room) = (&mut *self.reply, &interpreter.runner.host.budget);
         let length = reply.bytes.len() + outbox.weight();
         if before + length > REPLY_MAX || !reply.reserve(outbox.weight(), room) {
             drop(outbox.take_rest());
@@ -300,7 +300,7 @@ impl Sending<'_> {
                 self.traffic.add(TrafficCount::BytesWritten, bytes as u64);
             }
         }
-        self.reply.clear(&interpreter.runner.shared.budget);
+        self.reply.clear(&interpreter.runner.host.budget);
     }
 
     /// Sends what is in the outbox as a message. Returns how long it is.

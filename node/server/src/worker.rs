@@ -6,8 +6,9 @@ use crate::counters::WorkerCount;
 use crate::direct::DatagramListener;
 use crate::forward::{BATCHES_OF_ONE, Forwarding};
 use crate::latency::RoundMeter;
+use crate::parts::Parts;
 use crate::requests::{Interpreter, Phase, ProtocolState, Runner};
-use crate::shared::Shared;
+use crate::statistics::WorkerStatistics;
 use crate::udp::UdpListener;
 use crate::upkeep::{TURN, Upkeep};
 use crate::watch::{EventObserver, EventSink};
@@ -61,19 +62,19 @@ impl<S: Session> NodeService<S> {
     pub(crate) fn new(
         index: usize,
         session: S,
-        shared: Arc<Shared>,
-        admin: Arc<Admin>,
+        (parts, admin): (&Parts, Arc<Admin>),
         ends: Ends<S::Pin>,
     ) -> Self {
         let Ends { udp, direct, forwarding } = ends;
-        let (counters, commands) = shared.workers[index].clone();
-        let tap = Arc::new(EventSink::new(&shared, index));
+        let WorkerStatistics { counters, commands, latencies, .. } =
+            parts.statistics.workers()[index].clone();
+        let tap = Arc::new(EventSink::new(&parts.observers, parts.clock.clone(), index));
         let observer = Box::new(EventObserver(tap.clone()));
-        let executor = Executor::new(session, shared.clock.clone(), commands, observer);
-        let executor = executor.with_uniques(shared.options.uniques()).with_leases(shared.options.leases());
-        let traffic = shared.traffic(index).clone();
-        let rounds = RoundMeter::new(index, shared.latencies[index].clone());
-        let runner = Runner::new(executor, forwarding, (shared, admin), index);
+        let executor = Executor::new(session, parts.clock.clone(), commands, observer);
+        let executor = executor.with_uniques(parts.options.uniques()).with_leases(parts.options.leases());
+        let traffic = parts.host.traffic(index).clone();
+        let rounds = RoundMeter::new(index, latencies);
+        let runner = Runner::new(executor, forwarding, (parts, admin), index);
         let interpreter = Interpreter { runner, counters, traffic, tap };
         NodeService { index, interpreter, rounds, udp, direct, upkeep: Upkeep::default() }
     }
@@ -176,7 +177,7 @@ impl<S: Session> RequestHandler for NodeService<S> {
     /// Hands a connection over to its background task.
     fn detach(&mut self, mut state: ProtocolState<S>, arrival: Arrival) -> Option<Arrival> {
         let Some(task) = state.take_background_task() else {
-            self.interpreter.runner.shared.gone(&arrival.facts, CloseReason::Error);
+            self.interpreter.runner.host.gone(&arrival.facts, CloseReason::Error);
             return None;
         };
         let detached = DetachedConnection { arrival, home: self.index };
@@ -257,7 +258,7 @@ impl<S: Session> Service for NodeService<S> {
                 self.interpreter.runner.forwarding.give_back(batch);
                 continue;
             }
-            let budget = &self.interpreter.runner.shared.budget;
+            let budget = &self.interpreter.runner.host.budget;
             round.clients.answer(batch.sender, self.now(), |state, unsent| {
                 state.out -= 1;
                 if let Some(unsent) = unsent {

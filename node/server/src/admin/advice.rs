@@ -1,6 +1,7 @@
 //! `stats mrc`: the hit ratios of more memory, less memory, and other policies.
 
-use super::{Admin, Lines};
+use super::Admin;
+use super::text::Lines;
 use crate::background::push_encoded;
 use guira_advice::{Advice, Advisor, LongSet, Policies, PoolAdvice, SCALES, WorkingSet};
 use guira_memory::MIB;
@@ -9,7 +10,7 @@ use guira_protocol::fits_in_text;
 impl Admin {
     /// Answers `stats mrc`, but for its end.
     pub(super) fn advise(&self, advisor: &Advisor, out: &mut Lines<'_>) {
-        self.auto.pulse(self.shared.clock.now());
+        self.auto.pulse(self.clock.now());
         advisor.policies().iter().for_each(|policies| show_policies(out, policies));
         out.stat("policy_changes", self.auto.describe().changes);
         let Some(advice) = advisor.advice() else { return };
@@ -22,7 +23,7 @@ impl Admin {
         show_set(out, "", advice.working_set);
         show_long_sets(out, "", &advice.long_sets);
         // Prefixes are parts of keys.
-        let families = if self.shared.options.disable_dumping { &[] } else { &advice.families[..] };
+        let families = if self.options.disable_dumping { &[] } else { &advice.families[..] };
         for family in families {
             let name = name_of(&family.prefix);
             out.stat(&format!("prefix:{name}:share"), format!("{:.4}", family.share));

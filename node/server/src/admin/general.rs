@@ -1,7 +1,8 @@
 //! `stats` and `stats reset`.
 
+use super::Admin;
 use super::lines::{ENGINE, FIRST, Figures, LIMITS, Line, REGION, TLS, WATCHERS};
-use super::{Admin, Lines};
+use super::text::Lines;
 use crate::counters::{ServerCount, WorkerCount};
 use guira_commands::CommandCount;
 use guira_contract::EngineStats;
@@ -36,21 +37,20 @@ pub(super) const ELSEWHERE: &[&str] = &["memory_reserve", "policy_item_bytes", "
 
 impl Admin {
     pub(super) fn reset(&self) {
-        let mut since = self.shared.since.lock();
-        *since = self.shared.counter_values();
-        let (connections, budget) = (&self.shared.connections, &self.shared.budget);
+        let _no_other_reset = self.statistics.reset();
+        let (connections, budget) = (&self.host.connections, &self.host.budget);
         for count in
             [&connections.full, &connections.waited_us, &budget.closed_sending, &budget.closed_receiving]
         {
             count.store(0, Ordering::Relaxed);
         }
         self.control.reset_stats();
-        self.shared.prefixes.reset();
-        if let Some(advisor) = &self.shared.advisor {
+        self.observers.prefixes.reset();
+        if let Some(advisor) = &self.observers.advisor {
             advisor.reset();
         }
-        if let Some(top_keys) = &self.shared.top_keys {
-            top_keys.reset(self.shared.clock.now());
+        if let Some(top_keys) = &self.observers.top_keys {
+            top_keys.reset(self.clock.now());
         }
         // Last: what was shown before must not come back.
         self.differences.reset();
@@ -59,10 +59,13 @@ impl Admin {
     /// What the values of lines are taken from.
     pub(super) fn figures<'a>(&'a self, engine: &'a EngineStats) -> Figures<'a> {
         Figures {
-            shared: &self.shared,
-            counted: self.shared.counted(),
+            host: &self.host,
+            clock: &self.clock,
+            hub: &self.observers.hub,
+            statistics: &self.statistics,
+            counted: self.statistics.counted(),
             engine,
-            memory: self.memory.load(Ordering::Relaxed),
+            memory: self.verbs.memory.bytes(),
             dropped: self.settings.dropped(),
         }
     }
@@ -103,7 +106,7 @@ impl Admin {
     /// Whether the server counts this at all: what belongs to an option that is not used is not shown.
     fn is_shown(&self, what: WorkerCount) -> bool {
         match what {
-            WorkerCount::IdleKicks => self.shared.options.idle_limit().is_some(),
+            WorkerCount::IdleKicks => self.options.idle_limit().is_some(),
             WorkerCount::Datagrams => self.settings.udp_port != 0,
             WorkerCount::MicaDatagrams
             | WorkerCount::MicaRequests
@@ -111,7 +114,7 @@ impl Admin {
             | WorkerCount::MicaDropped
             | WorkerCount::MicaUnsent
             | WorkerCount::MicaMoved
-            | WorkerCount::MicaMisdirected => self.shared.options.serves_mica(),
+            | WorkerCount::MicaMisdirected => self.options.serves_mica(),
             WorkerCount::Forwarded => self.control.partitioning().is_some(),
             _ => true,
         }
@@ -119,9 +122,9 @@ impl Admin {
 
     /// How many of MICA's datagrams each worker finds at once: `worker:size`, where a size stands for those down to half of it.
     pub(super) fn bursts(&self, out: &mut Lines<'_>) {
-        for (worker, sizes) in self.shared.bursts.iter().enumerate() {
-            for (most, count) in sizes.counts() {
-                out.stat(&format!("{worker}:{most}"), count);
+        for (index, worker) in self.statistics.workers().iter().enumerate() {
+            for (most, count) in worker.bursts.counts() {
+                out.stat(&format!("{index}:{most}"), count);
             }
         }
     }

@@ -98,7 +98,7 @@ impl<S: Session> Interpreter<S> {
         input: &[u8],
         outbox: &mut Outbox<S::Pin>,
     ) -> usize {
-        let door = Door { host: &self.runner.shared, traffic: &self.traffic };
+        let door = Door { host: &self.runner.host, traffic: &self.traffic };
         let (taken, after) = match state.protocol {
             Protocol::Binary => state.login.packet(door, VERSION, input, outbox),
             Protocol::Undecided | Protocol::Text => state.login.text(door, input, outbox),

@@ -4,8 +4,8 @@ use super::prepare::{OpenEngine, Prepared, StartOptions, Starting, prepare};
 use super::running::{Held, Running};
 use crate::errors::StartError;
 use crate::options::Options;
+use crate::parts::Parts;
 use crate::secrets::Secrets;
-use crate::shared::Shared;
 use crate::takeover::{Bringing, Predecessor, Sockets};
 use guira_contract::Opening;
 use guira_memory::lasting::HandedRegion;
@@ -93,10 +93,10 @@ impl Prepared {
         mut self,
         held: Box<dyn Held>,
         found: Option<(RegionPlace, Opening)>,
-        shared: &Shared,
+        parts: &Parts,
         mut bringing: Bringing,
     ) -> Result<Running, StartError> {
-        held.serve(Starting { prepared: &mut self, bringing: &mut bringing }, found, shared)
+        held.serve(Starting { prepared: &mut self, bringing: &mut bringing }, found, parts)
     }
 }
 

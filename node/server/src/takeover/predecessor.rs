@@ -6,7 +6,7 @@ use super::handed::{Incoming, Sockets};
 use super::message::{Hello, Kind, expect, refused, tag};
 use super::{HandedTime, TakeoverError};
 use crate::options::Options;
-use crate::shared::Shared;
+use crate::parts::Parts;
 use guira_contract::Preview;
 use guira_disk::MetadataExt;
 use guira_memory::lasting::{HandedRegion, HandedState};
@@ -159,9 +159,9 @@ impl Predecessor {
 
 impl Bringing {
     /// What comes back to a server whose successor has failed.
-    pub(crate) fn back(incoming: Vec<Incoming>, region: Option<Arc<HandedRegion>>, shared: &Shared) -> Self {
-        let time = Some(HandedTime::of(&shared.clock));
-        let background_tasks = shared.background_tasks.clone();
+    pub(crate) fn back(incoming: Vec<Incoming>, region: Option<Arc<HandedRegion>>, parts: &Parts) -> Self {
+        let time = Some(HandedTime::of(&parts.clock));
+        let background_tasks = parts.background.count().clone();
         Bringing { incoming, region, time, background_tasks, ..Bringing::default() }
     }
 

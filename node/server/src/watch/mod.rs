@@ -12,10 +12,12 @@
 
 mod hub;
 mod lines;
+mod observers;
 mod prefixes;
 mod tap;
 
 pub(crate) use hub::{Hub, TooMany};
+pub(crate) use observers::Observers;
 pub(crate) use prefixes::{DEFAULT_DELIMITER, Prefixes};
 pub(crate) use tap::{EventObserver, EventSink, EvictionSink};
 
