@@ -32,42 +32,42 @@ struct Question {
 }
 
 const QUESTIONS: &[Question] = &[
-    Question { name: "version", answer: |_, shared, _| Ok(shared.version.clone()) },
+    Question { name: "version", answer: |_, shared, _| Ok(shared.about.version.clone()) },
     Question {
         name: "config_age",
-        answer: |_, shared, _| Ok(shared.config_report().since.age().to_string()),
+        answer: |_, shared, _| Ok(shared.config.report().since.age().to_string()),
     },
     Question {
         name: "config_file",
-        answer: |_, shared, _| match &shared.source {
+        answer: |_, shared, _| match &shared.about.source {
             Source::File(path) => Ok(path.display().to_string()),
             Source::Text(_) => Err("no config file found!".to_owned()),
         },
     },
-    Question { name: "config_md5_digest", answer: |_, shared, _| Ok(shared.plan().digest.clone()) },
-    Question { name: "preprocessed_config", answer: |_, shared, _| Ok(pretty(&shared.plan().json)) },
+    Question { name: "config_md5_digest", answer: |_, shared, _| Ok(shared.config.plan().digest.clone()) },
+    Question { name: "preprocessed_config", answer: |_, shared, _| Ok(pretty(&shared.config.plan().json)) },
     Question {
         name: "config_sources_info",
-        answer: |_, shared, _| Ok(sources_info::text(&shared.source, &shared.plan().texts)),
+        answer: |_, shared, _| Ok(sources_info::text(&shared.about.source, &shared.config.plan().texts)),
     },
     Question { name: "hostid", answer: |_, _, _| Ok(host_id().to_string()) },
     Question { name: "options", answer: |names, shared, _| options(names, shared) },
     Question {
         name: "config_error",
-        answer: |_, shared, _| Ok(shared.config_report().error.unwrap_or_default()),
+        answer: |_, shared, _| Ok(shared.config.report().error.unwrap_or_default()),
     },
     Question { name: "route", answer: servers_of },
     Question {
         name: "route_handles",
         answer: |arguments, shared, tree| {
-            Ok(route_names::path(&path("route_handles", arguments, tree)?, &shared.plan()))
+            Ok(route_names::path(&path("route_handles", arguments, tree)?, &shared.config.plan()))
         },
     },
     // As `guira router explain`: mcrouter does not have it.
     Question {
         name: "explain",
         answer: |arguments, shared, tree| {
-            let plan = shared.plan();
+            let plan = shared.config.plan();
             let (lines, servers) = (path("explain", arguments, tree)?, plan.named().specs());
             Ok(lines.iter().map(|line| format!("{}\n", Told { line, servers })).collect())
         },
@@ -90,7 +90,7 @@ pub(crate) fn facts() -> Facts {
 
 /// The servers that a request may come to, in the order in which they are asked.
 fn servers_of(arguments: &[&str], shared: &Shared, tree: &Tree) -> Result<String, String> {
-    let names: Vec<String> = shared.plan().names().map(|(address, _)| address).collect();
+    let names: Vec<String> = shared.config.plan().names().map(|(address, _)| address).collect();
     let numbers = path("route", arguments, tree)?.into_iter().filter_map(|line| line.destination);
     Ok(numbers.map(|number| names[number.0 as usize].clone()).collect::<Vec<_>>().join("\r\n"))
 }
@@ -134,10 +134,10 @@ fn pretty(json: &Json) -> String {
 
 fn options(names: &[&str], shared: &Shared) -> Result<String, String> {
     match names {
-        [] => Ok(shared.options.iter().map(|(name, value)| format!("{name} {value}\n")).collect()),
+        [] => Ok(shared.about.options.iter().map(|(name, value)| format!("{name} {value}\n")).collect()),
         [name] => {
             let wanted = name.replace('-', "_");
-            let found = shared.options.iter().find(|(known, _)| *known == wanted);
+            let found = shared.about.options.iter().find(|(known, _)| *known == wanted);
             found.map(|(_, value)| value.clone()).ok_or_else(|| format!("options: option {name} not found"))
         }
         _ => Err("options: 0 or 1 args expected".to_owned()),

@@ -178,7 +178,7 @@ impl Turn<'_> {
             if slice.is_cut() || self.flow.calls.done_bytes() - before > self.full {
                 return (at, Stopped::SliceOver);
             }
-            if self.outbox.open_slots() >= self.shared.client_requests()
+            if self.outbox.open_slots() >= self.shared.limits.client_requests()
                 || self.outbox.weight() >= self.full
                 || self.client.window.is_closed(self.full, self.usual)
             {
@@ -298,7 +298,7 @@ impl Turn<'_> {
             Some(keys) => self.metaget(keys, line),
             None => match of_long_key(fault, line.text) {
                 Fault::Answer(UNKNOWN | BAD_FORMAT) | Fault::Swallow { answer: BAD_FORMAT, .. }
-                    if self.shared.failures().syntax == Syntax::Mcrouter =>
+                    if self.shared.policies.failures.syntax == Syntax::Mcrouter =>
                 {
                     self.outbox.buffer().line(failures::text(Outcome::ClientError));
                     After::Over(CloseReason::Error)
@@ -333,7 +333,7 @@ impl Turn<'_> {
         let out = self.outbox.buffer();
         match command {
             ServerCommand::MetaNoop => out.line("MN"),
-            ServerCommand::Version => out.line(&format!("VERSION {}", self.shared.version)),
+            ServerCommand::Version => out.line(&format!("VERSION {}", self.shared.about.version)),
             ServerCommand::Verbosity { noreply: Noreply::Yes, .. } => {}
             ServerCommand::Verbosity { .. } => out.line("OK"),
             ServerCommand::Quit => return After::Over(CloseReason::Normal),
@@ -361,7 +361,8 @@ impl Turn<'_> {
     }
 
     fn passes_flushes_on(&self) -> bool {
-        self.shared.flushes() == Flushes::PassedOn && self.shared.operations() == Operations::All
+        self.shared.policies.flushes == Flushes::PassedOn
+            && self.shared.policies.operations == Operations::All
     }
 
     /// Tells all servers to forget their items.
@@ -521,7 +522,7 @@ impl Turn<'_> {
             let value = admin::answer(asked, self.shared, self.walks.tree());
             return self.flow.answer(ticket, &admin::found(&value));
         }
-        if self.shared.operations() == Operations::Gets && request.op.group() != Group::Get {
+        if self.shared.policies.operations == Operations::Gets && request.op.group() != Group::Get {
             return self.flow.answer(ticket, &default_reply(request.op));
         }
         if self.refuses == Refuses::Yes {

@@ -191,10 +191,10 @@ impl Reloader {
 
     fn reload(&mut self) {
         match self.loader.load() {
-            Ok(plan) if plan.texts == self.shared.plan().texts => {
+            Ok(plan) if plan.texts == self.shared.config.plan().texts => {
                 tracing::info!("the configuration file is unchanged");
                 keep(self.kept.as_ref(), &self.loader, &plan.texts);
-                self.shared.kept_as_it_is();
+                self.shared.config.note_unchanged();
             }
             Ok(plan) => self.put_to_use(plan),
             Err(error) => {
@@ -202,14 +202,14 @@ impl Reloader {
                 // changes.
                 tracing::error!("cannot apply the new configuration; keeping the current one: {error}");
                 self.follow_pools();
-                self.shared.refused(&error);
+                self.shared.config.note_failure(&error);
             }
         }
     }
 
     /// What is new cannot be used. Pools of the configuration in use have other servers all the same.
     fn follow_pools(&mut self) {
-        let in_use = self.shared.plan();
+        let in_use = self.shared.config.plan();
         match self.loader.load_again(&in_use.texts) {
             Ok(plan) if plan.texts != in_use.texts => self.put_to_use(plan),
             Ok(_) => {}
@@ -222,7 +222,7 @@ impl Reloader {
         for warning in &plan.warnings {
             tracing::warn!("{warning}");
         }
-        let settings = self.shared.settings();
+        let settings = &self.shared.policies.settings;
         let trees: Result<Vec<Tree>, ConfigError> =
             self.workers.iter().map(|_| plan.tree(settings)).collect();
         let trees = match trees {
@@ -231,7 +231,7 @@ impl Reloader {
                 // Operator: Correct what the message names; the configuration is reloaded when it
                 // changes.
                 tracing::error!("cannot apply the new configuration; keeping the current one: {error}");
-                return self.shared.refused(&error.into());
+                return self.shared.config.note_failure(&error.into());
             }
         };
         keep(self.kept.as_ref(), &self.loader, &plan.texts);

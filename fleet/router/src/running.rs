@@ -84,11 +84,11 @@ pub fn start(options: &RouterOptions, inherited: Vec<Listener>) -> Result<Runnin
     let ports = ports(options, inherited, host.tls.as_ref())?;
     let addresses: Vec<Address> = ports.iter().map(|port| (*port.address).clone()).collect();
     let shared = Arc::new(Shared::new(options, host.clone(), plan.clone(), &loader, &plain(&ports)));
-    fault.iter().for_each(|fault| shared.started_with_saved(fault));
+    fault.iter().for_each(|fault| shared.config.note_saved(fault));
     let (datagrams, udp_addresses) = datagrams(options)?;
     let mut acceptor = Some(Acceptor::new(ports, host.mailboxes.clone()));
     let log = options.deletes.as_ref();
-    let mut logging = log.map(|log| Logging::start(log, options, &shared.log)).transpose()?;
+    let mut logging = log.map(|log| Logging::start(log, options, &shared.counts.log)).transpose()?;
     let mut crew = Crew::called("router", host.clone());
     let mut workers = Vec::new();
     for (index, sockets) in datagrams.into_iter().enumerate() {
@@ -179,7 +179,7 @@ fn service(
     shared: Arc<Shared>,
     log: Option<LogAccess>,
 ) -> io::Result<RouterService> {
-    let tree = plan.tree(shared.settings()).map_err(io::Error::other)?;
+    let tree = plan.tree(&shared.policies.settings).map_err(io::Error::other)?;
     // The worker's clock starts with it.
     tree.begin(0);
     let log = log.map(DeleteLog::new).transpose()?;

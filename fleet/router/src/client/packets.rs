@@ -68,7 +68,7 @@ impl Turn<'_> {
     fn about_router(&mut self, packet: Packet, operation: &ServerOperation<'_>, length: usize) -> After {
         match operation {
             ServerOperation::Noop => reply_status(packet, Status::Success, 0, self.outbox),
-            ServerOperation::Version => reply_text(packet, &self.shared.version, self.outbox),
+            ServerOperation::Version => reply_text(packet, &self.shared.about.version, self.outbox),
             ServerOperation::Stat(what) => {
                 let mut lines = ReplyBuffer::default();
                 stats::answer(what, self.shared, &mut lines);

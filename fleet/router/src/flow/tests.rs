@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::config::{Loader, SharedPlan};
-use crate::failures::Failed;
+use crate::failures::{Failed, Failures};
 use crate::no_pin::NoPin;
 use crate::options::RouterOptions;
 use crate::plain_options::plain_options;
@@ -85,7 +85,7 @@ struct Worker {
 
 impl Worker {
     fn new(index: usize, plan: &SharedPlan, shared: &Shared, log: Option<DeleteLog>) -> Self {
-        let tree = plan.tree(shared.settings()).unwrap();
+        let tree = plan.tree(&shared.policies.settings).unwrap();
         let mut flow = Flow::new(shared.counters(index), shared, log);
         flow.adopt(plan);
         Worker { walks: Walks::new(tree, index as u64), flow, poll: Poll::new().unwrap() }
@@ -93,7 +93,7 @@ impl Worker {
 
     fn go_by(&mut self, plan: &SharedPlan, shared: &Shared) {
         self.flow.adopt(plan);
-        drop(self.walks.replace(plan.tree(shared.settings()).unwrap()));
+        drop(self.walks.replace(plan.tree(&shared.policies.settings).unwrap()));
         self.turn(Duration::ZERO);
     }
 
@@ -418,7 +418,7 @@ fn the_end_of_a_request_is_counted_for_the_pool_that_it_came_to_first() {
     assert_eq!(bench.counted(), [(1, 12_000.0), (0, 0.0)], "once, and not for the second pool");
     // A server that is out is sent nothing.
     for _ in 0..3 {
-        bench.plan.servers.list()[0].health.record_soft_failure(&bench.workers[0].flow.health);
+        bench.plan.servers.list()[0].health.record_soft_failure(&bench.shared.policies.health);
     }
     bench.workers[0].ask(Op::Get, "k");
     let mut stream = bench.workers[0].asks(&mut bench.servers, 1, "get k\r\n");

@@ -42,8 +42,8 @@ impl Replayer {
         (orders, unsealed): (Orders, Arc<Unsealed>),
         end: Receiver<()>,
     ) -> Result<Self, ConfigError> {
-        let plan = shared.plan();
-        let places = Configured::new(plan.clone(), shared.settings())?;
+        let plan = shared.config.plan();
+        let places = Configured::new(plan.clone(), &shared.policies.settings)?;
         let places = Places::Configured(Box::new(places));
         let (manner, takes) = (ReplayManner::Deliver, ReplayTakes::Finished);
         let replay = Replay::new(folder, places, rate, counts, manner, takes);
@@ -70,12 +70,12 @@ impl Replayer {
     }
 
     fn follow_plan(&mut self) {
-        let plan = self.shared.plan();
+        let plan = self.shared.config.plan();
         if Arc::ptr_eq(&plan, &self.plan) {
             return;
         }
         self.plan = plan.clone();
-        match Configured::new(plan, self.shared.settings()) {
+        match Configured::new(plan, &self.shared.policies.settings) {
             Ok(places) => self.replay.replace(Places::Configured(Box::new(places))),
             // Operator: Correct what the message names; logged deletes wait.
             Err(error) => tracing::error!(
