@@ -72,11 +72,11 @@ fn show_sample(out: &mut Lines<'_>, advice: &Advice, dropped: u64) {
     out.stat("seconds", advice.seconds);
     out.stat("reads", advice.reads);
     out.stat("hit_ratio", known(advice.measured));
-    out.stat("sample_rate", format!("{:.8}", advice.rate));
+    out.stat("sample_rate", format!("{:.8}", advice.sample.rate));
     out.stat("sample_reads", advice.sampled_reads);
-    out.stat("sample_keys", advice.keys);
-    out.stat("sample_objects", advice.objects);
-    out.stat("sample_bytes", advice.bytes);
+    out.stat("sample_keys", advice.sample.keys);
+    out.stat("sample_objects", advice.sample.objects);
+    out.stat("sample_bytes", advice.sample.bytes);
     out.stat("sample_dropped", dropped);
     let served = advice.policies.iter().find(|one| one.is_served);
     out.stat("policy", served.map_or("NULL".to_owned(), |one| one.policy.to_string()));

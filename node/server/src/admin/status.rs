@@ -92,7 +92,7 @@ impl Admin {
 
     fn mrc_json(&self, advisor: &Advisor) -> Option<Value> {
         self.auto.pulse(self.clock.now());
-        let Advice { seconds, reads, sampled_reads, objects, measured, uncertainty, policies, .. } =
+        let Advice { seconds, reads, sampled_reads, sample, measured, uncertainty, policies, .. } =
             advisor.advice()?;
         let policies = policies.iter().map(|one| {
             json!({ "policy": one.policy.to_string(), "served": one.is_served, "hit_ratios": one.hit_ratios })
@@ -101,7 +101,7 @@ impl Admin {
             "seconds": seconds,
             "reads": reads,
             "sampled_reads": sampled_reads,
-            "objects": objects,
+            "objects": sample.objects,
             "measured": measured,
             "scales": SCALES,
             "uncertainty": uncertainty,
