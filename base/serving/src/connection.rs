@@ -1,7 +1,7 @@
 //! A connection: a stream, the state of its protocol, and what could not be dealt with yet.
 
 use crate::outbox::{OUTBOX_FULL, OUTBOX_FULL_SHORT, Outbox, Sent, Spares};
-use crate::request_handler::{Asked, Conversation, Due, ReplyTo, RequestHandler, Stopped};
+use crate::request_handler::{Conversation, Due, MoreRequested, ReplyTo, RequestHandler, Stopped};
 use crate::share::Share;
 use crate::{
     Access, Arrival, CloseReason, ConnBudget, ConnId, ConnMemory, ConnectionFacts, Doing, Grant, Rank,
@@ -140,8 +140,9 @@ impl<S: RequestHandler> Connection<S> {
 
     /// Whether nothing is under way: no half-read request, no unsent reply.
     pub(crate) fn is_at_rest(&self) -> bool {
-        let is_midway = self.state.is_midway() || !self.input.is_empty() || self.stream.has_input();
-        !is_midway && self.unsent.is_none() && !self.stream.has_output()
+        let has_partial_request =
+            self.state.has_partial_request() || !self.input.is_empty() || self.stream.has_input();
+        !has_partial_request && self.unsent.is_none() && !self.stream.has_output()
     }
 
     /// Whether it has just come, so that its first request is on its way, or with TLS what precedes that.
@@ -182,7 +183,9 @@ impl<S: RequestHandler> Connection<S> {
             _ => self.share.end(now),
         }
         self.facts.set_doing(match turn {
-            Turn::Wait(Interest::Read) if self.input.is_empty() && !self.state.is_midway() => Doing::Waiting,
+            Turn::Wait(Interest::Read) if self.input.is_empty() && !self.state.has_partial_request() => {
+                Doing::Waiting
+            }
             Turn::Wait(Interest::Read) => Doing::Receiving,
             Turn::Again | Turn::Soon => Doing::Serving,
             _ => Doing::Sending,
@@ -343,9 +346,9 @@ impl<S: RequestHandler> Connection<S> {
             }
             Sent::Waiting => {
                 let full = outbox_full(scratch.budget);
-                Some(match scratch.service.ask_more(&mut self.state, full) {
-                    Asked::Awaited => Turn::Wait(Interest::End),
-                    Asked::Later => Turn::Again,
+                Some(match scratch.service.request_more(&mut self.state, full) {
+                    MoreRequested::Awaited => Turn::Wait(Interest::End),
+                    MoreRequested::Later => Turn::Again,
                 })
             }
             Sent::Ended => Some(Turn::Close(CloseReason::Error)),
@@ -356,7 +359,7 @@ impl<S: RequestHandler> Connection<S> {
     fn round(&mut self, scratch: &mut Scratch<'_, S>) -> std::io::Result<Option<Turn>> {
         let Scratch { service, budget, traffic, input, outbox, .. } = &mut *scratch;
         let full = outbox_full(budget);
-        let input = match (full == OUTBOX_FULL_SHORT, self.state.is_midway()) {
+        let input = match (full == OUTBOX_FULL_SHORT, self.state.has_partial_request()) {
             (true, _) => &mut input[..SHORT_READ],
             // What is read now is copied to where the value lies. What comes behind that is kept, and counted.
             (false, true) => &mut input[..],

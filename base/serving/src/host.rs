@@ -268,7 +268,7 @@ impl Host {
     pub(crate) fn of_one_worker(limits: crate::ConnLimits) -> Self {
         let options = HostOptions {
             workers: 1,
-            connections: Connections::new(1024, crate::Beyond::Refused),
+            connections: Connections::new(1024, crate::AtLimit::Refused),
             budget: Arc::new(ConnBudget::new(limits, 1)),
             idle: None,
             users: None,

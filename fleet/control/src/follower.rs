@@ -48,7 +48,7 @@ struct State {
 }
 
 impl Follower {
-    /// Starts to follow. `tell` is called when a pool is another one than before, on the follower's thread, which ends some time after
+    /// Starts to follow. `notify` is called when a pool is another one than before, on the follower's thread, which ends some time after
     /// the follower is dropped.
     ///
     /// # Errors
@@ -56,7 +56,7 @@ impl Follower {
     pub fn start(
         options: EtcdOptions,
         counts: Arc<ControlCounts>,
-        tell: impl Fn() + Send + 'static,
+        notify: impl Fn() + Send + 'static,
     ) -> Result<Self, EtcdError> {
         let store = Store::new(Etcd::new(options, counts.clone())?);
         let shared = Arc::new(Shared::default());
@@ -64,11 +64,11 @@ impl Follower {
             shared: Arc::downgrade(&shared),
             counts,
             store,
-            is_away: false,
+            is_unreachable: false,
             faults: BTreeMap::new(),
         };
         let thread = guira_sync::thread::Builder::new().name("guira-etcd".to_owned());
-        thread.spawn(move || follow.run(&tell)).map_err(no_thread)?;
+        thread.spawn(move || follow.run(&notify)).map_err(no_thread)?;
         Ok(Follower { shared })
     }
 
@@ -116,13 +116,13 @@ struct Follow {
     shared: Weak<Shared>,
     counts: Arc<ControlCounts>,
     store: Store,
-    is_away: bool,
+    is_unreachable: bool,
     /// What was wrong with pools last.
     faults: BTreeMap<String, String>,
 }
 
 impl Follow {
-    fn run(mut self, tell: &dyn Fn()) {
+    fn run(mut self, notify: &dyn Fn()) {
         loop {
             let turn = Stopwatch::start();
             let seen = self.store.pools();
@@ -136,7 +136,7 @@ impl Follow {
                     continue;
                 }
             };
-            self.learn(&shared, &seen, tell);
+            self.learn(&shared, &seen, notify);
             drop(shared);
             if let Err(error) = self.store.wait_for_pools(&seen, PATIENCE) {
                 // It is asked for all pools next, and what is wrong is told then.
@@ -148,7 +148,7 @@ impl Follow {
     }
 
     fn fail(&mut self, shared: &Shared, error: &EtcdError) {
-        if !std::mem::replace(&mut self.is_away, true) {
+        if !std::mem::replace(&mut self.is_unreachable, true) {
             // Operator: Bring etcd back. Servers are not replaced until then.
             tracing::warn!("etcd is unreachable; keeping the current pools: {error}");
         }
@@ -156,8 +156,8 @@ impl Follow {
         shared.came.notify_all();
     }
 
-    fn learn(&mut self, shared: &Shared, view: &View, tell: &dyn Fn()) {
-        if std::mem::take(&mut self.is_away) {
+    fn learn(&mut self, shared: &Shared, view: &View, notify: &dyn Fn()) {
+        if std::mem::take(&mut self.is_unreachable) {
             tracing::info!("etcd is reachable again");
         }
         self.counts.set_revision(view.revision());
@@ -196,7 +196,7 @@ impl Follow {
         drop(state);
         shared.came.notify_all();
         if has_changed {
-            tell();
+            notify();
         }
     }
 }

@@ -53,7 +53,7 @@ pub struct Member {
     keepers: HashMap<String, Keeper>,
     since: Stopwatch,
     /// What is wrong, as it was logged last.
-    told: Option<String>,
+    reported: Option<String>,
 }
 
 #[derive(Debug)]
@@ -82,7 +82,7 @@ impl Member {
             flushed: Stopwatch::start(),
             keepers: HashMap::new(),
             since: Stopwatch::start(),
-            told: None,
+            reported: None,
         })
     }
 
@@ -91,7 +91,7 @@ impl Member {
         while !is_over() {
             let turn = Stopwatch::start();
             if let Err(error) = self.turn() {
-                self.tell(&error.to_string());
+                self.report(&error.to_string());
                 guira_sync::thread::sleep(RETRY);
             }
             guira_sync::thread::sleep(SPACING.saturating_sub(turn.elapsed()));
@@ -112,9 +112,9 @@ impl Member {
         if let Some(order) = view.order(&self.options.pool, &self.server) {
             self.upgrades.obey(&mut self.store, order)?;
         }
-        if let Err(error) = self.servers.ask_target("version", &["VERSION"]) {
+        if let Err(error) = self.servers.send_to_target("version", &["VERSION"]) {
             self.give_up();
-            self.tell(&format!(
+            self.report(&format!(
                 "server {} is not registered because it does not reply: {error}",
                 self.server
             ));
@@ -157,13 +157,13 @@ impl Member {
             Ok(pool) => pool.slot_of(&self.server).is_some(),
             // An etcd that has lost its pools must not have every server flushed.
             Err(error) => {
-                self.tell(&format!("server {} is not registered: {error}", self.server));
+                self.report(&format!("server {} is not registered: {error}", self.server));
                 return Ok(false);
             }
         };
         if let Some(other) = view.other_pool_of(&self.server, &pool).filter(|_| !serves) {
             self.give_up();
-            self.tell(&format!(
+            self.report(&format!(
                 "server {} serves pool {other}; neither registered in pool {pool} nor flushed",
                 self.server
             ));
@@ -172,7 +172,7 @@ impl Member {
         let known = view.registered(&pool).find(|known| known.server == self.server);
         match known {
             Some(known) if known.lease != lease => {
-                self.tell(&format!(
+                self.report(&format!(
                     "server {} has the registration of another or an earlier member; waiting until it ends",
                     self.server
                 ));
@@ -185,9 +185,9 @@ impl Member {
         }
         // A spare too, again and again: routers that do not know yet that it has lost its slot go on filling it.
         if !serves {
-            if let Err(error) = self.servers.ask_target("flush_all", &["OK"]) {
+            if let Err(error) = self.servers.send_to_target("flush_all", &["OK"]) {
                 self.give_up();
-                self.tell(&format!(
+                self.report(&format!(
                     "server {} cannot become a spare because flush_all failed: {error}",
                     self.server
                 ));
@@ -209,7 +209,7 @@ impl Member {
         };
         if self.store.register(view, &registration, lease)? == Outcome::Done {
             let role = if serves { "with a slot" } else { "as a spare" };
-            self.told = None;
+            self.reported = None;
             tracing::info!(server = self.server, pool = registration.pool, "registered the server {role}");
         }
         // What is registered now is seen in the next view.
@@ -236,7 +236,7 @@ impl Member {
             let verdict = self.keepers.entry(name.to_owned()).or_default().decide(pool, &registered, now);
             if verdict.too_many {
                 let missing = verdict.missing;
-                self.tell(&format!(
+                self.report(&format!(
                     "{missing} servers of pool {name} are down at the same time; replacing none"
                 ));
             }
@@ -263,7 +263,7 @@ impl Member {
             && self.servers.is_there(lost)
         {
             self.keepers.entry(name.to_owned()).or_default().answered(lost);
-            self.tell(&format!(
+            self.report(&format!(
                 "server {lost} of pool {name} is not registered but replies; it keeps slot {slot}"
             ));
             return Ok(false);
@@ -273,7 +273,7 @@ impl Member {
                 // A router that has not heard yet of an earlier change may have filled it since its member has flushed it; and it may be gone.
                 if let Err(error) = self.servers.flush(&spare.server) {
                     let server = &spare.server;
-                    self.tell(&format!("spare {server} cannot take slot {slot} of pool {name}: {error}"));
+                    self.report(&format!("spare {server} cannot take slot {slot} of pool {name}: {error}"));
                     return Ok(false);
                 }
                 self.store.give(view, name, *slot, spare, Some(leadership))
@@ -281,7 +281,7 @@ impl Member {
             Remedy::TakeBack(former) => {
                 if let Err(error) = self.servers.greet(&former.server) {
                     let server = &former.server;
-                    self.tell(&format!(
+                    self.report(&format!(
                         "server {server} cannot take back slot {slot} of pool {name}: {error}"
                     ));
                     return Ok(false);
@@ -301,7 +301,7 @@ impl Member {
             Ok(()) => {}
             Err(StoreError::Etcd(error)) => return Err(error),
             Err(error) => {
-                self.tell(&format!("slot {slot} of pool {name}: {error}"));
+                self.report(&format!("slot {slot} of pool {name}: {error}"));
                 return Ok(true);
             }
         }
@@ -314,7 +314,7 @@ impl Member {
         self.keepers.clear();
         let Some(lease) = self.lease.take() else { return };
         if let Err(error) = self.store.etcd().revoke(lease.id) {
-            self.tell(&format!(
+            self.report(&format!(
                 "cannot remove the registration of server {} before its lease ends: {error}",
                 self.server
             ));
@@ -322,10 +322,10 @@ impl Member {
     }
 
     /// Logs what is wrong, once.
-    fn tell(&mut self, what: &str) {
-        if self.told.as_deref() != Some(what) {
+    fn report(&mut self, what: &str) {
+        if self.reported.as_deref() != Some(what) {
             tracing::warn!("{what}");
-            self.told = Some(what.to_owned());
+            self.reported = Some(what.to_owned());
         }
     }
 }

@@ -32,7 +32,7 @@ pub enum OrderState {
 }
 
 impl Order {
-    pub(crate) fn asked(pool: &str, server: &str) -> Self {
+    pub(crate) fn requested(pool: &str, server: &str) -> Self {
         let (pool, server, state) = (pool.to_owned(), server.to_owned(), OrderState::Asked);
         Order { pool, server, state, said: String::new(), revision: 0, lease: 0 }
     }

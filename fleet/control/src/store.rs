@@ -297,8 +297,8 @@ impl Store {
     ///
     /// # Errors
     /// There is such an order already, or etcd does not answer.
-    pub fn ask_for_upgrade(&mut self, pool: &str, server: &str, lease: Lease) -> Result<(), StoreError> {
-        let order = Order::asked(pool, server);
+    pub fn request_upgrade(&mut self, pool: &str, server: &str, lease: Lease) -> Result<(), StoreError> {
+        let order = Order::requested(pool, server);
         let key = self.order_key(&order);
         let put = Put { key: &key, value: &order.text(), lease: Some(lease.0) };
         match self.etcd.change(&[Condition::IsAbsent(&key)], &[put])? {

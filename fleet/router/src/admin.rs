@@ -1,7 +1,7 @@
 //! What a router says of itself to `get __mcrouter__.…`, in mcrouter's words.
 
 use crate::config::Source;
-use crate::explain::Told;
+use crate::explain::HandleLine;
 use crate::route_names;
 use crate::shared::Shared;
 use crate::sources_info;
@@ -14,7 +14,7 @@ const PREFIX: &[u8] = b"__mcrouter__.";
 
 /// What is asked about the router, if a request is not for a server.
 #[inline]
-pub(crate) fn asked<'a>(request: &Request<'a>) -> Option<&'a [u8]> {
+pub(crate) fn question<'a>(request: &Request<'a>) -> Option<&'a [u8]> {
     let is_get = request.dialect == Dialect::Classic && matches!(request.op, Op::Get | Op::Gets);
     let may_be = is_get && request.key.first() == PREFIX.first();
     if may_be { request.key.strip_prefix(PREFIX) } else { None }
@@ -69,7 +69,7 @@ const QUESTIONS: &[Question] = &[
         answer: |arguments, shared, tree| {
             let plan = shared.config.plan();
             let (lines, servers) = (path("explain", arguments, tree)?, plan.named().specs());
-            Ok(lines.iter().map(|line| format!("{}\n", Told { line, servers })).collect())
+            Ok(lines.iter().map(|line| format!("{}\n", HandleLine { line, servers })).collect())
         },
     },
 ];
@@ -96,8 +96,8 @@ fn servers_of(arguments: &[&str], shared: &Shared, tree: &Tree) -> Result<String
 }
 
 /// The answer to `name` or `name(argument,…)`. One newline at its end is left out.
-pub(crate) fn answer(asked: &[u8], shared: &Shared, tree: &Tree) -> String {
-    let text = String::from_utf8_lossy(asked);
+pub(crate) fn answer(question: &[u8], shared: &Shared, tree: &Tree) -> String {
+    let text = String::from_utf8_lossy(question);
     let (name, arguments) = split(&text);
     let question = QUESTIONS.iter().find(|question| question.name == name);
     let answer = match question {

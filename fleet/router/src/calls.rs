@@ -1,7 +1,7 @@
 //! Clients' requests that are under way, and their replies.
 
 use crate::arrivals::Arrivals;
-use crate::render::{self, Asked, Form, Uniques};
+use crate::render::{self, Form, RequestKey, Uniques};
 use crate::ticket::Ticket;
 use guira_protocol::client::{Value, are_equal};
 use guira_routing::{Answer, Outcome};
@@ -168,7 +168,7 @@ impl Calls {
             return self.complete(ticket.call);
         }
         let from = self.bytes.len();
-        render::whole(call.form, call.asked(), answer, &mut self.bytes);
+        render::whole(call.form, call.request_key(), answer, &mut self.bytes);
         let text = Text::One(from..self.bytes.len());
         self.done.push(Reply { to: call.to, slot: call.slot, text });
         self.length += self.bytes.len() - from;
@@ -319,10 +319,10 @@ impl Call {
     }
 
     /// What the client has asked about one key.
-    fn asked(&self) -> Asked<'_> {
+    fn request_key(&self) -> RequestKey<'_> {
         let end = self.parts.first().map_or(0, |part| part.key.end as usize);
         let (key, repeated) = self.bytes.split_at(end);
-        Asked { key, repeated }
+        RequestKey { key, repeated }
     }
 
     /// What the replies about several keys take.

@@ -39,7 +39,7 @@ pub(crate) struct Client {
     speaks: Speaks,
     /// Bytes of a refused data block that are still to come.
     swallow: u64,
-    midway: Midway,
+    partial_block: PartialBlock,
     /// The input goes on with keys of a get.
     rest: Option<RestOfGet>,
     window: Window,
@@ -57,7 +57,7 @@ struct RestOfGet {
 
 /// Whether a data block has arrived in part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Midway {
+enum PartialBlock {
     No,
     Yes,
 }
@@ -71,8 +71,8 @@ impl Conversation for Client {
         Access::Free
     }
 
-    fn is_midway(&self) -> bool {
-        self.swallow > 0 || self.midway == Midway::Yes || self.rest.is_some()
+    fn has_partial_request(&self) -> bool {
+        self.swallow > 0 || self.partial_block == PartialBlock::Yes || self.rest.is_some()
     }
 }
 
@@ -123,8 +123,8 @@ impl Client {
             let bits = host.to_canonical().to_string();
             u64::from(spooky::hash32(bits.as_bytes(), 0))
         });
-        let (midway, rest, window) = (Midway::No, None, Window::default());
-        Client { from, host, speaks, swallow: 0, midway, rest, window, held_ms: None }
+        let (partial_block, rest, window) = (PartialBlock::No, None, Window::default());
+        Client { from, host, speaks, swallow: 0, partial_block, rest, window, held_ms: None }
     }
 
     /// So many keys were answered, with so many bytes together, and replies to others are as `usual`.
@@ -163,7 +163,7 @@ impl Turn<'_> {
         let before = self.flow.calls.done_bytes();
         let mut room = self.flow.room();
         let mut at = 0;
-        self.client.midway = Midway::No;
+        self.client.partial_block = PartialBlock::No;
         loop {
             if self.client.swallow > 0 {
                 let taken =
@@ -223,7 +223,7 @@ impl Turn<'_> {
             self.refuses = Refuses::Yes;
             return Room::For(1);
         }
-        self.client.window.asked(1);
+        self.client.window.sent(1);
         self.flow.hold_back(self.client.from, self.outbox.defer());
         Room::Nowhere
     }
@@ -354,8 +354,8 @@ impl Turn<'_> {
 
     /// The client has asked about one key.
     #[inline]
-    fn ask(&mut self, key: &[u8], form: Form) -> Ticket {
-        self.client.window.asked(1);
+    fn begin_call(&mut self, key: &[u8], form: Form) -> Ticket {
+        self.client.window.sent(1);
         let call = self.flow.calls.begin(self.client.from, self.outbox.defer(), form, KeyCount::One);
         self.flow.calls.key(call, key)
     }
@@ -367,8 +367,8 @@ impl Turn<'_> {
 
     /// Tells all servers to forget their items.
     fn flush_all(&mut self, delay: Exptime, form: Form) {
-        let ticket = self.ask(b"", form);
-        self.flow.counters.asked(Op::FlushAll);
+        let ticket = self.begin_call(b"", form);
+        self.flow.counters.count_request(Op::FlushAll);
         let request = Request { exptime: delay.0, ..Request::classic(Op::FlushAll, b"") };
         let facts = self.flow.facts;
         self.walks.broadcast(&request, &facts, ticket, self.flow);
@@ -396,7 +396,7 @@ impl Turn<'_> {
         let room = self.client.window.room(self.full, self.usual);
         for key in keys.by_ref().take(KEYS_MAX.min(room)) {
             self.executed += 1;
-            self.client.window.asked(1);
+            self.client.window.sent(1);
             let ticket = self.flow.calls.key(call, key);
             self.start(&Request { exptime, ..Request::classic(op, key) }, ticket);
         }
@@ -416,7 +416,7 @@ impl Turn<'_> {
             return self.too_large(store.length, line, store.noreply);
         }
         let Some(block) = input.get(line..line + length + 2) else {
-            self.client.midway = Midway::Yes;
+            self.client.partial_block = PartialBlock::Yes;
             return After::Unfinished;
         };
         let Some(value) = block.strip_suffix(b"\r\n") else {
@@ -482,7 +482,7 @@ impl Turn<'_> {
 
     fn meta_request(&mut self, request: &Request<'_>, flags: &MetaFlags<'_>) {
         let form = Form::Meta(request.op, quiet(flags));
-        let ticket = self.ask(request.key, form);
+        let ticket = self.begin_call(request.key, form);
         self.flow.calls.repeat(ticket, &repeated(flags));
         self.start(request, ticket);
     }
@@ -493,7 +493,7 @@ impl Turn<'_> {
             return self.too_large(set.length, line, Noreply::No);
         }
         let Some(block) = input.get(line..line + length + 2) else {
-            self.client.midway = Midway::Yes;
+            self.client.partial_block = PartialBlock::Yes;
             return After::Unfinished;
         };
         let Some(value) = block.strip_suffix(b"\r\n") else {
@@ -511,15 +511,15 @@ impl Turn<'_> {
 
     #[inline]
     fn one(&mut self, request: &Request<'_>, form: Form) {
-        let ticket = self.ask(request.key, form);
+        let ticket = self.begin_call(request.key, form);
         self.start(request, ticket);
     }
 
     #[inline]
     fn start(&mut self, request: &Request<'_>, ticket: Ticket) {
-        self.flow.counters.asked(request.op);
-        if let Some(asked) = admin::asked(request) {
-            let value = admin::answer(asked, self.shared, self.walks.tree());
+        self.flow.counters.count_request(request.op);
+        if let Some(question) = admin::question(request) {
+            let value = admin::answer(question, self.shared, self.walks.tree());
             return self.flow.answer(ticket, &admin::found(&value));
         }
         if self.shared.policies.operations == Operations::Gets && request.op.group() != Group::Get {

@@ -24,7 +24,7 @@ impl ClientLimit {
     }
 
     /// How many clients there may be beside this number of servers, each of which every worker connects to.
-    pub(crate) fn beside(self, servers: usize) -> u64 {
+    pub(crate) fn for_servers(self, servers: usize) -> u64 {
         let kept = RESERVED_FILES.saturating_add(self.workers.saturating_mul(servers as u64));
         self.files.saturating_sub(kept).clamp(1, self.most.max(1))
     }
@@ -52,8 +52,8 @@ mod tests {
 
     #[test]
     fn more_servers_leave_fewer_clients() {
-        let clients = [0, 40, 80, 200].map(|servers| LIMIT.beside(servers));
+        let clients = [0, 40, 80, 200].map(|servers| LIMIT.for_servers(servers));
         assert_eq!(clients, [960, 640, 320, 1]);
-        assert_eq!(ClientLimit { files: u64::MAX, ..LIMIT }.beside(40), 5000);
+        assert_eq!(ClientLimit { files: u64::MAX, ..LIMIT }.for_servers(40), 5000);
     }
 }

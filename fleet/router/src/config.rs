@@ -159,20 +159,20 @@ struct Resolver {
 
 impl Loader {
     pub(crate) fn new(options: &RouterOptions) -> Self {
-        Self::telling(options, |_| {}, || {})
+        Self::notifying(options, |_| {}, || {})
     }
 
-    /// `tell` hears what has changed of names, `tell_pools` that pools of etcd have changed.
-    pub(crate) fn telling(
+    /// `notify` hears what has changed of names, `notify_pools` that pools of etcd have changed.
+    pub(crate) fn notifying(
         options: &RouterOptions,
-        tell: impl Fn(News) + Send + 'static,
-        tell_pools: impl Fn() + Send + 'static,
+        notify: impl Fn(News) + Send + 'static,
+        notify_pools: impl Fn() + Send + 'static,
     ) -> Self {
         let counts = Arc::default();
-        let names = Names::new(NamesOptions { server: options.dns_server }, Arc::clone(&counts), tell);
+        let names = Names::new(NamesOptions { server: options.dns_server }, Arc::clone(&counts), notify);
         let names = Arc::new(names);
         let records = Arc::new(Records::new(names.clone(), options.srv_hold_down));
-        let pools = Arc::new(EtcdPools::new(options.etcd.as_ref(), tell_pools));
+        let pools = Arc::new(EtcdPools::new(options.etcd.as_ref(), notify_pools));
         Loader {
             reader: Reader::new(options.source.clone(), Followed { records, pools }),
             resolver: Resolver { names, nodes: cluster::names(&options.cluster_nodes), counts },

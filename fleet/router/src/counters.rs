@@ -97,7 +97,7 @@ impl Counters {
 
     /// A client has asked for one key.
     #[inline]
-    pub(crate) fn asked(&self, op: Op) {
+    pub(crate) fn count_request(&self, op: Op) {
         self.counts.add(op as usize, 1);
     }
 
@@ -124,9 +124,9 @@ impl Counters {
             Group::Update => Some(Average::Update),
             _ => None,
         };
-        for what in [Some(Average::All), part].into_iter().flatten() {
-            let average = averaged(self.average(what), micros as f64, WINDOW);
-            self.counts.set(AVERAGES + what as usize, average.to_bits());
+        for counter in [Some(Average::All), part].into_iter().flatten() {
+            let average = averaged(self.average(counter), micros as f64, WINDOW);
+            self.counts.set(AVERAGES + counter as usize, average.to_bits());
         }
     }
 
@@ -143,8 +143,8 @@ impl Counters {
         bits.filter(|bits| *bits != 0).map(f64::from_bits)
     }
 
-    fn average(&self, what: Average) -> Option<f64> {
-        Some(self.counts.get(AVERAGES + what as usize)).filter(|bits| *bits != 0).map(f64::from_bits)
+    fn average(&self, counter: Average) -> Option<f64> {
+        Some(self.counts.get(AVERAGES + counter as usize)).filter(|bits| *bits != 0).map(f64::from_bits)
     }
 }
 
@@ -173,7 +173,7 @@ impl Sums<'_> {
         self.sum(OPS + outcome as usize)
     }
 
-    pub(crate) fn asked(self) -> u64 {
+    pub(crate) fn requests(self) -> u64 {
         (0..OPS).map(|index| self.sum(index)).sum()
     }
 
@@ -182,8 +182,8 @@ impl Sums<'_> {
     }
 
     /// The workers' averages, averaged, in microseconds: 0 of a worker that has measured none, as in mcrouter.
-    pub(crate) fn average(self, what: Average) -> f64 {
-        let known = self.0.iter().filter_map(|counters| counters.average(what));
+    pub(crate) fn average(self, counter: Average) -> f64 {
+        let known = self.0.iter().filter_map(|counters| counters.average(counter));
         // A sum of nothing would be a negative zero.
         known.fold(0.0, |sum, average| sum + average) / self.0.len() as f64
     }

@@ -59,19 +59,21 @@ impl Explanation {
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} {}", self.op.name(), self.key)?;
-        self.lines.iter().try_for_each(|line| writeln!(f, "  {}", Told { line, servers: &self.servers }))
+        self.lines
+            .iter()
+            .try_for_each(|line| writeln!(f, "  {}", HandleLine { line, servers: &self.servers }))
     }
 }
 
 /// A handle, or the server that is asked in its place.
-pub(crate) struct Told<'a> {
+pub(crate) struct HandleLine<'a> {
     pub(crate) line: &'a Line,
     pub(crate) servers: &'a [DestinationSpec],
 }
 
-impl fmt::Display for Told<'_> {
+impl fmt::Display for HandleLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Told { line, servers } = self;
+        let HandleLine { line, servers } = self;
         write!(f, "{:width$}", "", width = 2 * line.depth)?;
         match line.destination.map(|number| &servers[number.0 as usize]) {
             Some(server) => {

@@ -109,10 +109,10 @@ impl Sink for Flow {
         if connection.tko().is_some() || connection.is_full() {
             return;
         }
-        let Arrival { pool, asked_ms, wanted } = arrival;
+        let Arrival { pool, sent_ms, wanted } = arrival;
         // The start of an earlier request is known to the millisecond only.
-        let asked_us = if asked_ms == self.facts.now_ms { self.now_us } else { asked_ms * 1000 };
-        self.calls.arrivals.note(ticket, pool, wanted, asked_us);
+        let sent_us = if sent_ms == self.facts.now_ms { self.now_us } else { sent_ms * 1000 };
+        self.calls.arrivals.note(ticket, pool, wanted, sent_us);
     }
 
     fn answer_counted(&mut self, ticket: Ticket, answer: &Answer<'_>) {

@@ -58,7 +58,7 @@ impl Limits {
     /// Each worker connects to every server: clients receive only the descriptors that are left.
     pub(crate) fn limit_clients(&self, host: &Host, servers: usize) {
         let connections = &host.connections;
-        let (most, before) = (self.clients.beside(servers), connections.max());
+        let (most, before) = (self.clients.for_servers(servers), connections.max());
         if most == before {
             return;
         }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 #[derive(Debug)]
-pub(crate) enum Wish {
+pub(crate) enum Command {
     LoadNow,
     End,
     /// Pools of etcd are others than before.
@@ -37,7 +37,7 @@ pub(crate) enum Change {
 #[derive(Debug)]
 pub(crate) struct Reloader {
     pub(crate) loader: Loader,
-    pub(crate) wishes: Arc<Mailbox<Wish>>,
+    pub(crate) commands: Arc<Mailbox<Command>>,
     pub(crate) workers: Vec<Arc<Mailbox<Change>>>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) reloading: Reloading,
@@ -46,7 +46,7 @@ pub(crate) struct Reloader {
     pub(crate) stats_files: Option<StatsFiles>,
 }
 
-const WISH: Token = Token(0);
+const COMMAND: Token = Token(0);
 const CHANGE: Token = Token(1);
 /// How often certificates are looked at.
 const CERTIFICATES: Duration = Duration::from_secs(1);
@@ -94,7 +94,7 @@ fn keep(kept: Option<&Kept>, loader: &Loader, texts: &Texts) {
 
 impl Reloader {
     /// Runs until it is told to end.
-    pub(crate) fn run_until_told(self) -> io::Result<()> {
+    pub(crate) fn run_until_end(self) -> io::Result<()> {
         let result = self.run();
         if let Err(error) = &result {
             // Operator: Restart the router, or send SIGHUP after each change.
@@ -106,7 +106,7 @@ impl Reloader {
 
     fn run(mut self) -> io::Result<()> {
         let mut poll = Poll::new()?;
-        poll.add(&*self.wishes, WISH, Interest::Read)?;
+        poll.add(&*self.commands, COMMAND, Interest::Read)?;
         let (mut watch, mut changed) = self.watch(&poll)?;
         let mut events = Vec::new();
         let mut looked = Stopwatch::start();
@@ -121,25 +121,25 @@ impl Reloader {
             if let Some(files) = &mut self.stats_files {
                 files.write_when_due(&self.shared);
             }
-            let is_told = events.drain(..).any(|event| event.token == WISH);
-            let wishes = if is_told { self.wishes.take() } else { Vec::new() };
-            let mut now = Asked::Nothing;
-            for wish in wishes {
-                now = match wish {
-                    Wish::End => return Ok(()),
-                    Wish::LoadNow => Asked::Everything,
-                    Wish::LoadPools => now.max(Asked::Configuration),
-                    Wish::Free(tree) => {
+            let has_command = events.drain(..).any(|event| event.token == COMMAND);
+            let commands = if has_command { self.commands.take() } else { Vec::new() };
+            let mut now = Reload::Nothing;
+            for command in commands {
+                now = match command {
+                    Command::End => return Ok(()),
+                    Command::LoadNow => Reload::Everything,
+                    Command::LoadPools => now.max(Reload::Configuration),
+                    Command::Free(tree) => {
                         drop(tree);
                         now
                     }
-                    Wish::Learn(news) => now.max(self.learn(&news)),
+                    Command::Learn(news) => now.max(self.learn(&news)),
                 };
             }
             if !self.loader.reader.followed.records.drop_due().is_empty() {
-                now = now.max(Asked::Configuration);
+                now = now.max(Reload::Configuration);
             }
-            if looked.elapsed() >= CERTIFICATES || now == Asked::Everything {
+            if looked.elapsed() >= CERTIFICATES || now == Reload::Everything {
                 looked = Stopwatch::start();
                 self.loader.reload_changed_certificates();
             }
@@ -147,7 +147,7 @@ impl Reloader {
                 changed.get_or_insert_with(Stopwatch::start);
             }
             let is_due = changed.as_ref().is_some_and(|since| since.elapsed() >= self.reloading.delay);
-            if is_due || now >= Asked::Configuration {
+            if is_due || now >= Reload::Configuration {
                 self.reload();
                 (watch, changed) = self.watch(&poll)?;
             }
@@ -155,7 +155,7 @@ impl Reloader {
     }
 
     /// What was looked up has changed.
-    fn learn(&self, news: &News) -> Asked {
+    fn learn(&self, news: &News) -> Reload {
         match news {
             News::Host(host, found) => {
                 self.shared.cluster.learn(host, found);
@@ -164,12 +164,12 @@ impl Reloader {
                     tracing::info!(host = &**host, addresses = ?found, "a host's addresses changed");
                     self.workers.iter().for_each(|worker| worker.send(Change::Moved(moved.clone())));
                 }
-                Asked::Nothing
+                Reload::Nothing
             }
             News::Service(record, targets) => {
                 match self.loader.reader.followed.records.learn(record, targets) {
-                    Learned::New => Asked::Configuration,
-                    Learned::Same => Asked::Nothing,
+                    Learned::New => Reload::Configuration,
+                    Learned::Same => Reload::Nothing,
                 }
             }
         }
@@ -247,7 +247,7 @@ impl Reloader {
 
 /// What is to be read again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Asked {
+enum Reload {
     Nothing,
     Configuration,
     Everything,

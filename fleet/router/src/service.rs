@@ -5,7 +5,7 @@ use crate::client::{Client, Length, Refuses, Turn};
 use crate::counters::{Counters, Event};
 use crate::flow::Flow;
 use crate::no_pin::NoPin;
-use crate::reload::{Change, Wish};
+use crate::reload::{Change, Command};
 use crate::round_clock::RoundClock;
 use crate::shared::Shared;
 use crate::ticket::Ticket;
@@ -55,7 +55,7 @@ pub(crate) struct Mailboxes {
     /// New configurations, and addresses.
     pub(crate) changes: Arc<Mailbox<Change>>,
     /// Where trees go that are not needed any more.
-    pub(crate) wishes: Arc<Mailbox<Wish>>,
+    pub(crate) commands: Arc<Mailbox<Command>>,
 }
 
 /// The numbers of mailboxes among the service's sockets: servers have those from 0 on.
@@ -222,7 +222,7 @@ impl RouterService {
                     self.flow.adopt(&plan);
                     tree.begin(self.flow.facts.now_ms);
                     if let Some(before) = self.walks.replace(*tree) {
-                        self.mailboxes.wishes.send(Wish::Free(before));
+                        self.mailboxes.commands.send(Command::Free(before));
                     }
                 }
                 Change::Moved(servers) => self.flow.relocate(&servers, &mut self.walks, poll),

@@ -140,8 +140,8 @@ fn settle(world: &World) -> Result<(), String> {
 fn compare(world: &World) -> (usize, Vec<String>) {
     let mut door = Door::of(&world.rows);
     // Taken before the caches are asked: what they have may be newer.
-    let asked = || door.versions().ok();
-    let Some(versions) = Deadline::after(SETTLING_MAX).poll(asked) else {
+    let versions_of = || door.versions().ok();
+    let Some(versions) = Deadline::after(SETTLING_MAX).poll(versions_of) else {
         return (0, vec!["the database does not reply after the faults".to_owned()]);
     };
     // Deletes of what was written until then have come, and whoever has lost its slot is emptied before it is a spare.

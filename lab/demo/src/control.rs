@@ -103,7 +103,7 @@ impl Region {
     /// # Errors
     /// If the region does not reply, or refuses.
     pub fn break_one(&self, wanted: &Wanted<'_>) -> Result<Begun, ControlError> {
-        let answer = self.ask("POST", &query(wanted))?;
+        let answer = self.request("POST", &query(wanted))?;
         let part = answer["part"].as_str().ok_or(ControlError::Nonsense)?;
         let at_ms = answer["at_ms"].as_u64().ok_or(ControlError::Nonsense)?;
         let duty = answer["duty"].as_str().unwrap_or_default().to_owned();
@@ -115,7 +115,7 @@ impl Region {
     /// # Errors
     /// If the region does not reply.
     pub fn report(&self, begun: &Begun) -> Result<Option<Report>, ControlError> {
-        report(&self.ask("GET", STATUS)?, begun)
+        report(&self.request("GET", STATUS)?, begun)
     }
 
     /// Begins random faults. Returns their seed.
@@ -124,7 +124,7 @@ impl Region {
     /// When it does not answer, or why that cannot be.
     pub fn break_at_random(&self, length: Duration, seed: Option<u64>) -> Result<u64, ControlError> {
         let wanted = Wanted { kind: RANDOM, what: None, length, seed };
-        let answer = self.ask("POST", &query(&wanted))?;
+        let answer = self.request("POST", &query(&wanted))?;
         answer["seed"].as_u64().ok_or(ControlError::Nonsense)
     }
 
@@ -133,7 +133,7 @@ impl Region {
     /// # Errors
     /// When it does not answer.
     pub fn outcome(&self) -> Result<Option<(String, Vec<String>)>, ControlError> {
-        let chaos = &self.ask("GET", STATUS)?["chaos"];
+        let chaos = &self.request("GET", STATUS)?["chaos"];
         if chaos["is_over"] != Value::Bool(true) {
             return Ok(None);
         }
@@ -142,7 +142,7 @@ impl Region {
         Ok(Some((chaos["summary"].as_str().unwrap_or_default().to_owned(), wrong)))
     }
 
-    fn ask(&self, method: &str, target: &str) -> Result<Value, ControlError> {
+    fn request(&self, method: &str, target: &str) -> Result<Value, ControlError> {
         let away = |source| ControlError::Away { folder: self.folder.clone(), source };
         let answer = self.exchange(method, target).map_err(away)?;
         let (head, body) = answer.split_once("\r\n\r\n").ok_or(ControlError::Nonsense)?;

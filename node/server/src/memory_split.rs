@@ -94,9 +94,9 @@ impl MemorySplit {
             0
         };
         let rings = direct::of_rings(options, memory);
-        let beside = (process + workers + idle + advice + top_keys + rings).saturating_add(traffic);
+        let fixed = (process + workers + idle + advice + top_keys + rings).saturating_add(traffic);
         let least = ENGINE_LEAST.max(ITEM_PART * options.max_item_size.0).min(memory);
-        let engine = memory.saturating_sub(beside).max(least);
+        let engine = memory.saturating_sub(fixed).max(least);
         MemorySplit { process, workers, idle, traffic, rings, advice, top_keys, engine }
     }
 

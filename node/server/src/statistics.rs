@@ -73,9 +73,9 @@ impl Statistics {
     /// The counters since the start.
     pub(crate) fn totals(&self) -> CounterValues {
         CounterValues {
-            commands: CommandCount::ALL.map(|what| self.command_sum(what)),
-            workers: WorkerCount::ALL.map(|what| self.worker_sum(what)),
-            server: ServerCount::ALL.map(|what| self.server.get(what)),
+            commands: CommandCount::ALL.map(|count| self.command_sum(count)),
+            workers: WorkerCount::ALL.map(|count| self.worker_sum(count)),
+            server: ServerCount::ALL.map(|count| self.server.get(count)),
             total_connections: self.host.connections.total.load(Ordering::Relaxed),
             rejected_connections: self.host.connections.rejected.load(Ordering::Relaxed),
         }
@@ -93,33 +93,33 @@ impl Statistics {
         since
     }
 
-    fn worker_sum(&self, what: WorkerCount) -> u64 {
-        let elsewhere = match what {
+    fn worker_sum(&self, count: WorkerCount) -> u64 {
+        let elsewhere = match count {
             WorkerCount::BytesWritten => self.background.bytes_sent(),
             WorkerCount::MicaMalformed => self.losses(|losses| losses.unreadable),
             WorkerCount::MicaDropped => self.losses(|losses| losses.overrun),
             _ => 0,
         };
-        let sum = match what.traffic() {
+        let sum = match count.traffic() {
             Some(traffic) => self.host.traffic_sum(traffic),
-            None => self.workers.iter().map(|worker| worker.counters.get(what)).sum(),
+            None => self.workers.iter().map(|worker| worker.counters.get(count)).sum(),
         };
         sum + elsewhere
     }
 
     /// Adds to a count of the first worker. To be called before the workers start: their counters have one writer each.
-    pub(crate) fn restore_worker(&self, what: WorkerCount, amount: u64) {
-        match (what.traffic(), self.workers.first()) {
+    pub(crate) fn restore_worker(&self, count: WorkerCount, amount: u64) {
+        match (count.traffic(), self.workers.first()) {
             (Some(traffic), _) => self.host.traffic(0).add(traffic, amount),
-            (None, Some(worker)) => worker.counters.add(what, amount),
+            (None, Some(worker)) => worker.counters.add(count, amount),
             (None, None) => {}
         }
     }
 
     /// As [`Statistics::restore_worker`], for a count of commands.
-    pub(crate) fn restore_command(&self, what: CommandCount, amount: u64) {
+    pub(crate) fn restore_command(&self, count: CommandCount, amount: u64) {
         if let Some(worker) = self.workers.first() {
-            worker.commands.add(what, amount);
+            worker.commands.add(count, amount);
         }
     }
 
@@ -131,13 +131,13 @@ impl Statistics {
         self.loss_meters.iter().map(|meter| which(meter.losses())).sum()
     }
 
-    pub(crate) fn command_sum(&self, what: CommandCount) -> u64 {
-        self.workers.iter().map(|worker| worker.commands.get(what)).sum()
+    pub(crate) fn command_sum(&self, count: CommandCount) -> u64 {
+        self.workers.iter().map(|worker| worker.commands.get(count)).sum()
     }
 
     /// An estimate of one of `BY_CLASS` for a slab class.
-    pub(crate) fn class_sum(&self, class: u32, what: CommandCount) -> u64 {
-        let Some(index) = BY_CLASS.iter().position(|other| *other == what) else { return 0 };
+    pub(crate) fn class_sum(&self, class: u32, count: CommandCount) -> u64 {
+        let Some(index) = BY_CLASS.iter().position(|other| *other == count) else { return 0 };
         let class = u8::try_from(class).unwrap_or(0);
         self.workers.iter().map(|worker| worker.commands.classes.get(class, index)).sum()
     }

@@ -188,7 +188,7 @@ impl UdpListener {
             if first == 0 && !matches!(self.received.receive(socket), Ok(1..)) {
                 return;
             }
-            interpreter.tap.serve(socket.as_fd().as_raw_fd());
+            interpreter.event_sink.serve(socket.as_fd().as_raw_fd());
             let count = self.received.len();
             let (answered, bytes) = self.answer(from, first, TURN_MAX - written, interpreter, outbox);
             written += bytes;

@@ -47,7 +47,7 @@ impl Default for Upkeep {
 
 impl Upkeep {
     #[inline(always)]
-    pub(crate) fn is_asked(&mut self) {
+    pub(crate) fn note_request(&mut self) {
         self.is_idle = false;
     }
 
@@ -107,7 +107,7 @@ mod tests {
         let (mut upkeep, mut crawled) = (Upkeep::default(), Duration::ZERO);
         for at in (0..1_000_000).step_by(step as usize) {
             let now = Millis(5000 + at / 1000);
-            upkeep.is_asked();
+            upkeep.note_request();
             assert!(!upkeep.is_idle());
             if upkeep.is_turn(now) {
                 upkeep.end_turn(now, Some(took));
@@ -140,7 +140,7 @@ mod tests {
         assert!(upkeep.is_idle());
         upkeep.has_looked(true);
         assert!(upkeep.is_idle(), "as long as there is work");
-        upkeep.is_asked();
+        upkeep.note_request();
         assert!(!upkeep.is_idle());
         upkeep.has_waited(Woken::ByTime);
         upkeep.has_waited(Woken::ByEvent);

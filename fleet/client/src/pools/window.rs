@@ -74,8 +74,8 @@ impl Window {
     }
 
     /// A key that was asked for in this era was not answered. The window is halved once for all that were lost together. True if it was.
-    pub fn lost(&mut self, asked: Era) -> bool {
-        let is_news = asked == self.era();
+    pub fn lost(&mut self, sent: Era) -> bool {
+        let is_news = sent == self.era();
         if is_news {
             self.era = self.era.wrapping_add(1);
             self.size = (self.size / 2.0).max(self.least);

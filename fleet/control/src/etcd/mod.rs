@@ -210,14 +210,14 @@ impl Etcd {
     fn call_once(&mut self, name: &str, request: &Value) -> Result<Value, EtcdError> {
         let endpoints = self.options.endpoints.len();
         if endpoints < 2 || !REPEATABLE.contains(&name) {
-            return self.ask_each(name, request, CALL_MAX);
+            return self.request_each(name, request, CALL_MAX);
         }
         let (clock, patience) = (Stopwatch::start(), self.patience);
-        let answer = self.ask_each(name, request, patience);
+        let answer = self.request_each(name, request, patience);
         match answer {
             Err(EtcdError::Unreachable { .. }) if patience < CALL_MAX => {
                 // All of them may be slow.
-                let answer = self.ask_each(name, request, CALL_MAX)?;
+                let answer = self.request_each(name, request, CALL_MAX)?;
                 self.patience = CALL_MAX;
                 Ok(answer)
             }
@@ -231,7 +231,7 @@ impl Etcd {
     }
 
     /// Asks all endpoints, beginning with the one that has answered last, and waits for each for so long.
-    fn ask_each(&mut self, name: &str, request: &Value, patience: Duration) -> Result<Value, EtcdError> {
+    fn request_each(&mut self, name: &str, request: &Value, patience: Duration) -> Result<Value, EtcdError> {
         let mut last = None;
         for _ in 0..self.options.endpoints.len() {
             let endpoint = self.endpoint();

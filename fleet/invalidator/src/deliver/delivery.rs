@@ -115,7 +115,7 @@ impl Delivery {
     /// Takes note of an attempt that has failed.
     fn report(&self, task: &Task, error: &DeliveryError, failures: u32) {
         self.counts.add(TargetCount::Failures, 1);
-        self.counts.set_up(Health::Away);
+        self.counts.set_up(Health::Down);
         if is_flush(task) {
             self.counts.set_flushed(Flushed::Refused);
         }
@@ -348,10 +348,10 @@ mod tests {
             reader.read_line(&mut line).unwrap();
             line.trim_end().to_owned()
         };
-        let told = (0..lines).map(|_| line()).collect();
+        let received = (0..lines).map(|_| line()).collect();
         let mut writer = stream;
         writer.write_all(answers.as_bytes()).unwrap();
-        told
+        received
     }
 
     fn listen() -> (TcpListener, String) {
@@ -366,8 +366,8 @@ mod tests {
         let running = Running::start(&address, Dialect::Meta);
         running.delete(1, &["a", "b", "c"]);
         let (stream, _) = listener.accept().unwrap();
-        let told = serve(&stream, 4, "HD\r\nNF\r\n");
-        assert_eq!(told, ["md a", "md b", "md c", "mn"]);
+        let received = serve(&stream, 4, "HD\r\nNF\r\n");
+        assert_eq!(received, ["md a", "md b", "md c", "mn"]);
         assert_eq!(running.ledger.take(Duration::ZERO), None);
         serve(&stream, 0, "CLIENT_ERROR too long\r\nMN\r\n");
         running.delete(2, &[]);
@@ -500,8 +500,8 @@ mod tests {
         let (long, fits) = ("k".repeat(246), "k".repeat(245));
         running.delete(1, &["a", &fits, &long]);
         let (stream, _) = listener.accept().unwrap();
-        let told = serve(&stream, 2, "DELETED\r\nNOT_FOUND\r\n");
-        assert_eq!(told, ["delete /*/*/a".to_owned(), format!("delete /*/*/{fits}")]);
+        let received = serve(&stream, 2, "DELETED\r\nNOT_FOUND\r\n");
+        assert_eq!(received, ["delete /*/*/a".to_owned(), format!("delete /*/*/{fits}")]);
         running.wait_for("1");
         let count = |counter| running.counts.get(counter);
         assert_eq!((count(TargetCount::Deletes), count(TargetCount::Rejected)), (2, 1));

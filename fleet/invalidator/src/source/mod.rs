@@ -83,7 +83,7 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// Reads the log from `position` on until it is told to stop; see [`Tail::run`].
+    /// Reads the log from `position` on until it is reported to stop; see [`Tail::run`].
     pub(crate) fn run<C: Changes>(
         &self,
         tail: Tail<C>,

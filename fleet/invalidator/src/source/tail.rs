@@ -140,7 +140,7 @@ impl<C: Changes> Tail<C> {
             events += 1;
             self.counts.add(Count::Events);
             match log.silence() {
-                Some(silence) => self.counts.heard(wall_clock().saturating_sub(silence.as_secs())),
+                Some(silence) => self.counts.record_message(wall_clock().saturating_sub(silence.as_secs())),
                 None => self.counts.lost(),
             }
         }

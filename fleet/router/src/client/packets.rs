@@ -1,7 +1,7 @@
 //! The binary protocol: packets in, requests out. Servers are asked in the text protocol: by classic commands where these do, since gets of
 //! different clients become one get, and by meta commands for what only they can say.
 
-use super::{After, Midway, Turn, of_verb};
+use super::{After, PartialBlock, Turn, of_verb};
 use crate::failures::command_disabled;
 use crate::packet_reply::Echo;
 use crate::render::Form;
@@ -47,7 +47,7 @@ impl Turn<'_> {
         }
         let length = HEADER_BYTES + packet.body_len() as usize;
         let Some(body) = input.get(HEADER_BYTES..length) else {
-            self.client.midway = Midway::Yes;
+            self.client.partial_block = PartialBlock::Yes;
             return After::Unfinished;
         };
         let (head, value) = body.split_at(packet.head_len());

@@ -66,7 +66,7 @@ impl Window {
 
     /// It has asked for so many keys.
     #[inline]
-    pub(super) fn asked(&mut self, keys: u32) {
+    pub(super) fn sent(&mut self, keys: u32) {
         self.open += keys;
     }
 
@@ -94,7 +94,7 @@ mod tests {
         let usual = Length::default();
         let mut window = Window::default();
         assert_eq!(room(&window), 128, "as the others of the worker");
-        window.asked(100);
+        window.sent(100);
         assert_eq!(room(&window), 28);
         window.answered(1, 1 << 20, usual);
         assert_eq!(room(&window), 0, "99 long ones are on their way");
@@ -103,11 +103,11 @@ mod tests {
         window.answered(1, 5, usual);
         assert_eq!(room(&window), 3, "one short reply says little");
         for _ in 0..500 {
-            window.asked(1);
+            window.sent(1);
             window.answered(1, 100, usual);
         }
         assert_eq!(room(&window), KEYS_MAX, "the next ones may be long");
-        window.asked(KEYS_MAX as u32);
+        window.sent(KEYS_MAX as u32);
         assert_eq!(room(&window), 0);
         window.answered(KEYS_MAX as u32 - 1, 100 * (KEYS_MAX - 1), usual);
         window.answered(1, 300 << 10, usual);
@@ -118,7 +118,7 @@ mod tests {
     fn the_window_is_smaller_while_memory_is_short_and_never_closed() {
         let mut window = Window::default();
         assert_eq!(window.room(2 << 10, Length::default()), 4);
-        window.asked(1);
+        window.sent(1);
         window.answered(1, 64 << 20, Length::default());
         assert_eq!(window.room(2 << 10, Length::default()), KEYS_MIN);
         assert_eq!(Window::default().room(usize::MAX, Length::default()), KEYS_MAX);

@@ -312,11 +312,11 @@ pub(crate) const STATS: &[Stat] = &[
         "proxy_reqs_processing",
         Count,
         "Client requests in progress; each key counts.",
-        |it| it.sums.asked().saturating_sub(it.sums.answered()).to_string(),
+        |it| it.sums.requests().saturating_sub(it.sums.answered()).to_string(),
     )
     .exported("guira_router_requests_processing"),
     gauge("proxy_request_num_outstanding", Count, "The same as proxy_reqs_processing.", |it| {
-        it.sums.asked().saturating_sub(it.sums.answered()).to_string()
+        it.sums.requests().saturating_sub(it.sums.answered()).to_string()
     })
     .in_stats(),
     gauge(

@@ -254,7 +254,7 @@ impl Lessor {
         let key = text.split(|byte| *byte == b' ').nth(1).unwrap_or_default().to_vec();
         let touch =
             Request { dialect: Dialect::Meta, meta: INTERVAL_FLAG, ..Request::classic(Op::Get, &key) };
-        self.push_follow_up(peer, Kind::Lease(LeaseStep::RestoreTime), &touch, (Origin::Nobody, request));
+        self.push_follow_up(peer, Kind::Lease(LeaseStep::RestoreTime), &touch, (Origin::NoClient, request));
     }
 
     /// Pushes a request that continues `earlier`: its timeout began with that.

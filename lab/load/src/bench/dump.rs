@@ -101,7 +101,7 @@ fn measure(case: &Case, kind: &Kind, bench: &mut Bench<'_>) -> Result<Option<Dum
             Ok(outcome)
         };
         let alone = run()?;
-        let (beside, dumps) = beside_dumps(server.addr(), &options.client_cores, Pauses::None, run)?;
+        let (beside, dumps) = during_dumps(server.addr(), &options.client_cores, Pauses::None, run)?;
         let line = format!(
             "{:.3} M operations per second alone, {:.3} beside {} dumps",
             alone.per_second() / 1e6,
@@ -154,7 +154,7 @@ pub(super) enum Pauses {
 }
 
 /// Runs `load` while another thread dumps; the last dump is waited for, so that there is at least one.
-pub(super) fn beside_dumps(
+pub(super) fn during_dumps(
     addr: SocketAddr,
     cores: &[usize],
     pauses: Pauses,

@@ -91,7 +91,7 @@ fn measure(case: Case, kind: &Kind, options: &Options) -> Result<Idle, LoadError
     })?;
     let mut crowd = Crowd::new(server.target(Protocol::Text));
     crowd.add()?;
-    crowd.ask_first(SET, b"STORED\r\n")?;
+    crowd.send_first(SET, b"STORED\r\n")?;
     let resident_before = settled(server.process())?;
     for _ in 0..case.connections {
         crowd.add()?;
@@ -209,7 +209,7 @@ impl Crowd {
         }
     }
 
-    fn ask_first(&mut self, request: &[u8], expected: &[u8]) -> Result<(), LoadError> {
+    fn send_first(&mut self, request: &[u8], expected: &[u8]) -> Result<(), LoadError> {
         self.ask(0, request, expected)
     }
 
@@ -352,7 +352,7 @@ mod tests {
         for (count, is_right) in [(3, true), (2, false)] {
             let mut crowd = Crowd::new(Target::text(serve(count)));
             crowd.add().unwrap();
-            crowd.ask_first(SET, b"STORED\r\n").unwrap();
+            crowd.send_first(SET, b"STORED\r\n").unwrap();
             crowd.add().unwrap();
             crowd.add().unwrap();
             let result = crowd.require_open();
@@ -365,7 +365,7 @@ mod tests {
     fn a_wrong_reply_is_told() {
         let mut crowd = Crowd::new(Target::text(serve(1)));
         crowd.add().unwrap();
-        let error = crowd.ask_first(SET, HIT).unwrap_err();
+        let error = crowd.send_first(SET, HIT).unwrap_err();
         assert!(
             matches!(&error, LoadError::WrongReplies { first, .. } if first.contains("STORED")),
             "{error}"

@@ -30,10 +30,10 @@ impl Admin {
             for (scale, ratio) in SCALES.into_iter().zip(family.hit_ratios) {
                 out.stat(&format!("prefix:{name}:hit_ratio:{scale}"), known(ratio));
             }
-            let whose = format!("prefix:{name}:");
-            show_set(out, &whose, family.working_set);
-            show_long_sets(out, &whose, &family.long_sets);
-            out.stat(&format!("{whose}pool"), pool(family.pool));
+            let prefix = format!("prefix:{name}:");
+            show_set(out, &prefix, family.working_set);
+            show_long_sets(out, &prefix, &family.long_sets);
+            out.stat(&format!("{prefix}pool"), pool(family.pool));
         }
     }
 }
@@ -85,26 +85,26 @@ fn show_sample(out: &mut Lines<'_>, advice: &Advice, dropped: u64) {
     }
 }
 
-fn show_set(out: &mut Lines<'_>, whose: &str, set: WorkingSet) {
-    out.stat(&format!("{whose}working_set_keys"), set.keys);
-    out.stat(&format!("{whose}working_set_bytes"), set.bytes);
-    out.stat(&format!("{whose}churn"), known(set.churn));
+fn show_set(out: &mut Lines<'_>, prefix: &str, set: WorkingSet) {
+    out.stat(&format!("{prefix}working_set_keys"), set.keys);
+    out.stat(&format!("{prefix}working_set_bytes"), set.bytes);
+    out.stat(&format!("{prefix}churn"), known(set.churn));
 }
 
 /// Sets of a day and a week, and the share of the week's keys that a day does not have: how much the keys change within it.
-fn show_long_sets(out: &mut Lines<'_>, whose: &str, sets: &[LongSet; 2]) {
+fn show_long_sets(out: &mut Lines<'_>, prefix: &str, sets: &[LongSet; 2]) {
     for LongSet { name, seconds, keys, bytes: [least, mean, most], churn } in sets {
-        out.stat(&format!("{whose}{name}_seconds"), seconds);
-        out.stat(&format!("{whose}{name}_keys"), keys);
-        out.stat(&format!("{whose}{name}_bytes_min"), least);
-        out.stat(&format!("{whose}{name}_bytes_mean"), mean);
-        out.stat(&format!("{whose}{name}_bytes_max"), most);
-        out.stat(&format!("{whose}{name}_churn"), known(*churn));
+        out.stat(&format!("{prefix}{name}_seconds"), seconds);
+        out.stat(&format!("{prefix}{name}_keys"), keys);
+        out.stat(&format!("{prefix}{name}_bytes_min"), least);
+        out.stat(&format!("{prefix}{name}_bytes_mean"), mean);
+        out.stat(&format!("{prefix}{name}_bytes_max"), most);
+        out.stat(&format!("{prefix}{name}_churn"), known(*churn));
     }
     let [day, week] = sets;
     let beyond_a_day = 1.0 - day.keys as f64 / week.keys as f64;
     let is_known = week.seconds > day.seconds && week.keys > 0;
-    out.stat(&format!("{whose}week_beyond_day"), known(is_known.then(|| beyond_a_day.max(0.0))));
+    out.stat(&format!("{prefix}week_beyond_day"), known(is_known.then(|| beyond_a_day.max(0.0))));
 }
 
 /// What a pool of its own would do, in a line.

@@ -76,31 +76,31 @@ impl Admin {
         self.each_general(&figures, |metric, value| out.stat(metric.name, value));
     }
 
-    /// Passes all lines of `stats` to `tell`, in memcached's order.
-    pub(super) fn each_general(&self, figures: &Figures<'_>, mut tell: impl FnMut(&Metric, &str)) {
+    /// Passes all lines of `stats` to `emit`, in memcached's order.
+    pub(super) fn each_general(&self, figures: &Figures<'_>, mut emit: impl FnMut(&Metric, &str)) {
         let counted = &figures.counted;
-        of_lines(FIRST, figures, &mut tell);
+        of_lines(FIRST, figures, &mut emit);
         for (metric, value) in CommandCount::ROWS.iter().zip(counted.commands) {
-            tell(metric, &value.to_string());
+            emit(metric, &value.to_string());
         }
         let workers = WorkerCount::ROWS.iter().zip(counted.workers);
         for ((metric, value), what) in workers.zip(WorkerCount::ALL) {
             if what != WorkerCount::Yields && self.is_shown(what) {
-                tell(metric, &value.to_string());
+                emit(metric, &value.to_string());
             }
         }
-        of_lines(LIMITS, figures, &mut tell);
+        of_lines(LIMITS, figures, &mut emit);
         let yields = WorkerCount::Yields as usize;
-        tell(&WorkerCount::ROWS[yields], &counted.workers[yields].to_string());
+        emit(&WorkerCount::ROWS[yields], &counted.workers[yields].to_string());
         for (metric, value) in ServerCount::ROWS.iter().zip(counted.server) {
-            tell(metric, &value.to_string());
+            emit(metric, &value.to_string());
         }
-        [WATCHERS, TLS, ENGINE].into_iter().for_each(|lines| of_lines(lines, figures, &mut tell));
+        [WATCHERS, TLS, ENGINE].into_iter().for_each(|lines| of_lines(lines, figures, &mut emit));
         for (metric, value) in figures.engine.rows().filter(|(row, _)| !ELSEWHERE.contains(&row.name)) {
-            tell(metric, &value.to_string());
+            emit(metric, &value.to_string());
         }
-        ABSENT.iter().for_each(|metric| tell(metric, "0"));
-        of_lines(REGION, figures, &mut tell);
+        ABSENT.iter().for_each(|metric| emit(metric, "0"));
+        of_lines(REGION, figures, &mut emit);
     }
 
     /// Whether the server counts this at all: what belongs to an option that is not used is not shown.
@@ -130,11 +130,11 @@ impl Admin {
     }
 }
 
-/// Passes lines with their values to `tell`.
-pub(super) fn of_lines(lines: &[Line], figures: &Figures<'_>, tell: &mut impl FnMut(&Metric, &str)) {
+/// Passes lines with their values to `emit`.
+pub(super) fn of_lines(lines: &[Line], figures: &Figures<'_>, emit: &mut impl FnMut(&Metric, &str)) {
     for line in lines {
         if let Some(value) = (line.value)(figures) {
-            tell(&line.metric, &value);
+            emit(&line.metric, &value);
         }
     }
 }

@@ -41,7 +41,7 @@ impl Admin {
                     return refuse(reply, &line);
                 }
             }
-            ["conns", ..] => self.host.registry.tell(now, |name, value| out.stat(name, value)),
+            ["conns", ..] => self.host.registry.report(now, |name, value| out.stat(name, value)),
             ["detail", ..] if !dump => return refuse(reply, "CLIENT_ERROR stats detail not allowed"),
             ["detail", "on", ..] => {
                 self.observers.prefixes.switch(Switch::On);

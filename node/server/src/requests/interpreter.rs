@@ -19,7 +19,7 @@ pub(crate) struct Interpreter<S: Session> {
     pub(crate) runner: Runner<S>,
     pub(crate) counters: Arc<WorkerCounters>,
     pub(crate) traffic: Arc<TrafficCounters>,
-    pub(crate) tap: Arc<EventSink>,
+    pub(crate) event_sink: Arc<EventSink>,
 }
 
 impl<S: Session> Interpreter<S> {

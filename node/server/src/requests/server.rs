@@ -199,12 +199,12 @@ impl<S: Session> Runner<S> {
             // The text protocol has what takes long.
             return reply_status(packet, Status::KeyNotFound, 0, outbox);
         }
-        let told = text.as_slice();
-        if about.starts_with(b"detail dump") && (told.starts_with(b"PREFIX ") || told == b"END\r\n") {
+        let lines = text.as_slice();
+        if about.starts_with(b"detail dump") && (lines.starts_with(b"PREFIX ") || lines == b"END\r\n") {
             // The one answer that comes whole.
-            reply_stat(packet, b"detailed", told, outbox);
+            reply_stat(packet, b"detailed", lines, outbox);
             return reply_stat(packet, b"", b"", outbox);
         }
-        reply_stat_lines(packet, told, outbox);
+        reply_stat_lines(packet, lines, outbox);
     }
 }

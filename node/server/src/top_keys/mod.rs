@@ -37,13 +37,13 @@ const HALF: u32 = 30;
 const COUNTERS: std::ops::RangeInclusive<usize> = 32..=256;
 
 /// Lists beside those of workers: the two of the history, and what is made of them while they are merged.
-const LISTS_BESIDE: usize = 3;
+const EXTRA_LISTS: usize = 3;
 
 /// How many counters each list has with so much memory for all of it.
 fn counters(budget: usize, workers: usize) -> usize {
     // At a number at which the table is as sparse as it ever is.
     let each = Lists::bytes(513).div_ceil(513);
-    (budget / (workers + LISTS_BESIDE) / each).clamp(*COUNTERS.start(), *COUNTERS.end())
+    (budget / (workers + EXTRA_LISTS) / each).clamp(*COUNTERS.start(), *COUNTERS.end())
 }
 
 #[derive(Debug)]
@@ -120,7 +120,7 @@ impl TopKeys {
 
     /// Bytes that it takes of a budget.
     pub(crate) fn bytes(budget: usize, workers: usize) -> usize {
-        (workers + LISTS_BESIDE) * Lists::bytes(counters(budget, workers))
+        (workers + EXTRA_LISTS) * Lists::bytes(counters(budget, workers))
     }
 
     /// Requests of a worker stand for so many from now on. The worker calls this.

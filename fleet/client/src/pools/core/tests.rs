@@ -471,12 +471,12 @@ fn what_was_asked_by_udp_for_nobody_does_not_go_on_after_a_pause() {
     for pause in [0, 200] {
         let mut bench = bench(Builder::config(config).udp_gets());
         let call = bench.get(&["k"]);
-        let asked = |bench: &mut Bench, server| bench.core.take_datagrams(server).len();
-        assert_eq!((asked(&mut bench, 0), asked(&mut bench, 1)), (1, 1));
+        let sent = |bench: &mut Bench, server| bench.core.take_datagrams(server).len();
+        assert_eq!((sent(&mut bench, 0), sent(&mut bench, 1)), (1, 1));
         bench.core.receive_datagram(0, b"\0\0\0\0\0\x01\0\0EN O0\r\n");
         assert_eq!(bench.values(call), [Ok(None)]);
         bench.core.receive_datagram(1, b"\0\0\0\0\0\x01\0\0EN O0\r\n");
-        assert_eq!(asked(&mut bench, 2), 1);
+        assert_eq!(sent(&mut bench, 2), 1);
         bench.at(100 + pause);
         bench.core.fail_overdue();
         bench.core.receive_datagram(2, b"\0\0\0\0\0\x01\0\0VA 1 f0 O0\r\nx\r\n");
@@ -536,7 +536,7 @@ fn rate_of_keys() {
     let keys: Vec<String> =
         (0..ROUNDS * BATCH).map(|number| format!("user:{}:name", number * 7919 % 100_000)).collect();
     let value = "v".repeat(100);
-    let ask = |bench: &mut Bench, round: usize| {
+    let send_gets = |bench: &mut Bench, round: usize| {
         let call = bench.core.begin(BATCH);
         for (part, key) in (0..).zip(&keys[round * BATCH..(round + 1) * BATCH]) {
             let ticket = Ticket { call, part };
@@ -548,7 +548,7 @@ fn rate_of_keys() {
     let mut twin = bench(Builder::servers(&servers));
     let mut replies: Vec<Vec<(u32, Vec<u8>)>> = Vec::new();
     for round in 0..ROUNDS {
-        let call = ask(&mut twin, round);
+        let call = send_gets(&mut twin, round);
         let mut of_round = Vec::new();
         for (server, text) in twin.sent() {
             let opaques = text.lines().filter_map(|line| line.split(' ').next_back());
@@ -566,7 +566,7 @@ fn rate_of_keys() {
             let begin = worked();
             let mut found = 0;
             for (round, replies) in replies.iter().enumerate() {
-                let call = ask(&mut bench, round);
+                let call = send_gets(&mut bench, round);
                 for server in bench.core.take_dirty() {
                     let bytes = bench.core.unsent(server).len();
                     bench.core.note_sent(server, bytes);

@@ -2,7 +2,7 @@
 
 use super::super::counts::LogCounts;
 use super::super::writer::{Order, Orders, Unsealed};
-use super::pass::{Replay, ReplayManner, ReplayTakes, Told};
+use super::pass::{Replay, ReplayManner, ReplayTakes, Signal};
 use super::places::{Configured, Places};
 use super::report::{FileEnd, FileFate, FileReport, LeftReason};
 use crate::config::SharedPlan;
@@ -54,7 +54,7 @@ impl Replayer {
     pub(crate) fn run(mut self) {
         let mut looked: Option<Stopwatch> = None;
         let mut pause = LIST_EVERY;
-        while wait(&self.end, TICK) == Told::GoOn {
+        while wait(&self.end, TICK) == Signal::Continue {
             self.follow_plan();
             let is_due = looked.as_ref().is_none_or(|since| since.elapsed() >= pause);
             if is_due || self.replay.has_work() {
@@ -87,7 +87,7 @@ impl Replayer {
     /// Returns after which time there may be something new.
     fn pass(&mut self) -> Duration {
         let end = &self.end;
-        let done = self.replay.pass(wall_clock(), &mut |time| wait(end, time), &mut tell);
+        let done = self.replay.pass(wall_clock(), &mut |time| wait(end, time), &mut report);
         let is_busy = done.as_ref().is_ok_and(|report| report.busy > 0);
         let folder = done.map(|_| ()).map_err(|error| error.kind());
         if folder != self.folder
@@ -102,15 +102,15 @@ impl Replayer {
 }
 
 /// Waits, unless the router ends.
-fn wait(end: &Receiver<()>, time: Duration) -> Told {
+fn wait(end: &Receiver<()>, time: Duration) -> Signal {
     match end.recv_timeout(time) {
-        Err(RecvTimeoutError::Timeout) => Told::GoOn,
-        Ok(()) | Err(RecvTimeoutError::Disconnected) => Told::End,
+        Err(RecvTimeoutError::Timeout) => Signal::Continue,
+        Ok(()) | Err(RecvTimeoutError::Disconnected) => Signal::End,
     }
 }
 
 /// Logs what came of a file.
-fn tell(file: &FileReport) {
+fn report(file: &FileReport) {
     let name = &file.name;
     let left: u64 = file.left.iter().map(|left| left.count).sum();
     if file.delivered > 0 || file.fate == FileFate::Removed {

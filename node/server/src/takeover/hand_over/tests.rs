@@ -75,7 +75,7 @@ impl Client {
         Client(BufReader::new(stream))
     }
 
-    fn ask(&mut self, request: &str, lines: usize) -> String {
+    fn exchange(&mut self, request: &str, lines: usize) -> String {
         self.0.get_mut().write_all(request.as_bytes()).unwrap();
         let mut text = String::new();
         (0..lines).for_each(|_| _ = self.0.read_line(&mut text).unwrap());
@@ -83,15 +83,15 @@ impl Client {
     }
 
     fn set(&mut self) {
-        assert_eq!(self.ask("set a 0 0 1\r\n1\r\n", 1), "STORED|");
+        assert_eq!(self.exchange("set a 0 0 1\r\n1\r\n", 1), "STORED|");
     }
 
     fn finds_it(&mut self) {
-        assert_eq!(self.ask("get a\r\n", 3), "VALUE a 0 1|1|END|");
+        assert_eq!(self.exchange("get a\r\n", 3), "VALUE a 0 1|1|END|");
     }
 
     fn misses_it(&mut self) {
-        assert_eq!(self.ask("get a\r\n", 1), "END|");
+        assert_eq!(self.exchange("get a\r\n", 1), "END|");
     }
 }
 

@@ -36,13 +36,13 @@ impl EventSink {
         }
         let watched = self.hub.kinds();
         let mut kinds = Kinds::NONE;
-        for (log, told) in [
+        for (log, reported) in [
             (LogKinds::FETCHERS, Kinds::GETS),
             (LogKinds::MUTATIONS, Kinds::STORES),
             (LogKinds::DELETIONS, Kinds::DELETES),
         ] {
             if watched.any(log) {
-                kinds = kinds.with(told);
+                kinds = kinds.with(reported);
             }
         }
         kinds
