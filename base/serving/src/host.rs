@@ -6,6 +6,7 @@ use crate::{
     TrafficCounters, Users,
 };
 use guira_sync::clock::Seconds;
+use guira_sync::lock::Mutex;
 use guira_transport::{Mailbox, TlsAcceptor, TlsError};
 use std::error::Error;
 use std::fmt;
@@ -73,6 +74,8 @@ pub struct Host {
     observer: Arc<dyn ConnectionObserver>,
     refresh_lines: RateLimited,
     lifecycle: Lifecycle,
+    /// LOCK: given_away. Leaf. Connections for another server.
+    given_away: Mutex<Vec<Arrival>>,
 }
 
 impl Host {
@@ -92,6 +95,7 @@ impl Host {
             observer,
             refresh_lines: RateLimited::every(1),
             lifecycle: Lifecycle::default(),
+            given_away: Mutex::default(),
         })
     }
 
@@ -164,13 +168,13 @@ impl Host {
     }
 
     pub(crate) fn give_away(&self, arrivals: impl IntoIterator<Item = Arrival>) {
-        self.lifecycle.give_away(arrivals);
+        self.given_away.lock().extend(arrivals);
     }
 
     /// The connections that were given away, and those that arrived when no worker was left. To be called when the
     /// workers have ended.
     pub(crate) fn take_given_away(&self) -> Vec<Arrival> {
-        let mut arrivals = self.lifecycle.take_given_away();
+        let mut arrivals = std::mem::take(&mut *self.given_away.lock());
         let late = self.mailboxes.iter().flat_map(|mailbox| mailbox.take());
         arrivals.extend(late.filter(|arrival| arrival.stream.is_plain()));
         arrivals

@@ -1,8 +1,6 @@
 //! The end of a server: whether its workers still accept, drain, or hand their connections over.
 
-use crate::Arrival;
 use guira_sync::atomic::{AtomicBool, Ordering};
-use guira_sync::lock::Mutex;
 
 #[derive(Debug, Default)]
 pub(crate) struct Lifecycle {
@@ -14,8 +12,6 @@ pub(crate) struct Lifecycle {
     abandoned: AtomicBool,
     /// Set once, before `stopping`: connections are not closed but handed over.
     handing_over: AtomicBool,
-    /// LOCK: given_away. Leaf. Connections for another server.
-    given_away: Mutex<Vec<Arrival>>,
 }
 
 impl Lifecycle {
@@ -58,13 +54,5 @@ impl Lifecycle {
 
     pub(crate) fn is_handing_over(&self) -> bool {
         self.handing_over.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn give_away(&self, arrivals: impl IntoIterator<Item = Arrival>) {
-        self.given_away.lock().extend(arrivals);
-    }
-
-    pub(crate) fn take_given_away(&self) -> Vec<Arrival> {
-        std::mem::take(&mut *self.given_away.lock())
     }
 }

@@ -1,6 +1,6 @@
 //! The pools of etcd as a router sees them: the texts of configurations, followed by a thread of their own.
 //!
-//! What was good once is kept: an etcd that is away, has lost a pool or has a broken one changes nothing.
+//! The last good state is kept: an etcd that is unreachable, has lost a pool or has a broken one changes nothing.
 
 use crate::counts::{ControlCount, ControlCounts};
 use crate::etcd::{Etcd, EtcdError, EtcdOptions};
@@ -12,7 +12,7 @@ use std::io;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// What is in front of the name of a pool in a configuration.
+/// The prefix of the name of a pool in a configuration.
 pub const ETCD: &str = "etcd:";
 
 /// How long a change is waited for in one request. A connection that has died, and a member that hangs, are found by the next one: within what a
@@ -20,7 +20,7 @@ pub const ETCD: &str = "etcd:";
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Changes that follow each other are seen together, and an etcd that ends every watch is not asked all the time.
 const SPACING: Duration = Duration::from_millis(100);
-/// How long is waited before etcd is asked again that has not answered.
+/// The wait before the next request to an etcd that has not answered.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// Follows the pools of a cluster of etcd.
@@ -112,12 +112,12 @@ impl Shared {
 }
 
 struct Follow {
-    /// Gone when nobody follows any more.
+    /// Gone when no follower is left.
     shared: Weak<Shared>,
     counts: Arc<ControlCounts>,
     store: Store,
     is_unreachable: bool,
-    /// What was wrong with pools last.
+    /// The last problems of pools.
     faults: BTreeMap<String, String>,
 }
 
@@ -139,7 +139,7 @@ impl Follow {
             self.learn(&shared, &seen, notify);
             drop(shared);
             if let Err(error) = self.store.wait_for_pools(&seen, PATIENCE) {
-                // It is asked for all pools next, and what is wrong is told then.
+                // All pools are requested next; problems are reported then.
                 tracing::debug!(%error, "the etcd watch failed");
                 guira_sync::thread::sleep(RETRY);
             }
@@ -185,7 +185,7 @@ impl Follow {
             faults
                 .insert(name.clone(), format!("pool {name} was removed from etcd; keeping its last version"));
         }
-        // Each is told once, however often it is looked.
+        // Each is reported once, however often it is checked.
         for (name, fault) in &faults {
             if self.faults.get(name) != Some(fault) {
                 tracing::warn!("{fault}");

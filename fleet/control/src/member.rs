@@ -1,4 +1,4 @@
-//! Beside each server: registers it while it answers, empties it before it is a spare, and leads if nobody else does.
+//! Beside each server: registers it while it answers, empties it before it is a spare, and leads if no other member does.
 
 use crate::counts::ControlCounts;
 use crate::etcd::{Etcd, EtcdError, EtcdOptions, Outcome};
@@ -17,9 +17,9 @@ use std::time::Duration;
 const LOOK: Duration = Duration::from_secs(2);
 /// Changes that follow each other are seen together.
 const SPACING: Duration = Duration::from_millis(100);
-/// How long is waited before etcd is asked again that has not answered.
+/// The wait before the next request to an etcd that has not answered.
 const RETRY: Duration = Duration::from_secs(1);
-/// A lease is kept alive so many times before it would end.
+/// The number of times that a lease is kept alive before it would end.
 const KEPT_ALIVE: u32 = 3;
 
 /// A server, and where it is registered.
@@ -52,7 +52,7 @@ pub struct Member {
     /// Of the pools, while this is the leader.
     keepers: HashMap<String, Keeper>,
     since: Stopwatch,
-    /// What is wrong, as it was logged last.
+    /// The last logged problem.
     reported: Option<String>,
 }
 
@@ -86,7 +86,7 @@ impl Member {
         })
     }
 
-    /// Keeps the server registered until `is_over` says so, whatever fails meanwhile; then the registration is taken back.
+    /// Keeps the server registered until `is_over` is true, whatever fails; then the registration is removed.
     pub fn run(&mut self, mut is_over: impl FnMut() -> bool) {
         while !is_over() {
             let turn = Stopwatch::start();
@@ -123,7 +123,7 @@ impl Member {
         }
         let lease = self.keep_lease()?;
         let is_registered = self.register(&view, lease)?;
-        // Who leads goes on when its own pool is gone: nobody else can lead meanwhile.
+        // The leader continues when its own pool is gone: no other member can lead until then.
         if is_registered || view.led_by(lease).is_some() {
             self.lead(&view, lease)?;
         }
@@ -183,7 +183,7 @@ impl Member {
             Some(known) if !serves && known.is_empty && self.flushed.elapsed() < LOOK => return Ok(true),
             _ => {}
         }
-        // A spare too, again and again: routers that do not know yet that it has lost its slot go on filling it.
+        // A spare too, again and again: routers that do not know yet that it has lost its slot continue filling it.
         if !serves {
             if let Err(error) = self.servers.send_to_target("flush_all", &["OK"]) {
                 self.give_up();
@@ -212,7 +212,7 @@ impl Member {
             self.reported = None;
             tracing::info!(server = self.server, pool = registration.pool, "registered the server {role}");
         }
-        // What is registered now is seen in the next view.
+        // The next view has the new registration.
         Ok(false)
     }
 
@@ -242,7 +242,7 @@ impl Member {
             }
             for proposal in verdict.proposals {
                 if self.carry_out(view, name, &proposal, leadership)? {
-                    // The rest is decided on what is there then.
+                    // The rest is decided on the view at that time.
                     return Ok(());
                 }
             }
@@ -321,7 +321,7 @@ impl Member {
         }
     }
 
-    /// Logs what is wrong, once.
+    /// Logs a problem, once.
     fn report(&mut self, what: &str) {
         if self.reported.as_deref() != Some(what) {
             tracing::warn!("{what}");

@@ -18,7 +18,7 @@ const DELETED_AT_ONCE: usize = 500;
 pub enum CommandError {
     #[error(transparent)]
     Text(#[from] TextError),
-    /// A pool names it so that nobody can find it.
+    /// Its name in the pool does not resolve.
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
     #[error("unexpected reply '{0}'")]
@@ -96,12 +96,12 @@ impl Servers {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let reply = self.open(server)?.stats("", |name, value| drop(all.insert(text(name), text(value))))?;
         match reply {
-            StatsReply::Told => Ok(all),
+            StatsReply::Sent => Ok(all),
             StatsReply::Refused(line) => Err(CommandError::Answer(text(&line))),
         }
     }
 
-    /// Passes all keys of a server on, each once or, if it is stored anew meanwhile, more often.
+    /// Passes all keys of a server on, each once or, if it is stored again, more often.
     ///
     /// # Errors
     /// It does not answer, or lists no keys.

@@ -1,4 +1,4 @@
-//! What is counted. Each figure is a row, and its name in `/metrics`.
+//! The counters, a row each, with their names in `/metrics`.
 
 use crate::source::{Extent, Place};
 use guira_sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -40,7 +40,7 @@ guira_sync::counters! {
     }
 }
 
-/// So many lines in a row that are no change events, in so many seconds at least, are no exceptions among others.
+/// This many lines in a row that are no change events, in this many seconds at least, are no exceptions among others.
 const USELESS_LINES: u64 = 10;
 const USELESS_S: u64 = 10;
 

@@ -12,7 +12,7 @@ use guira_upstream::host_id;
 
 const PREFIX: &[u8] = b"__mcrouter__.";
 
-/// What is asked about the router, if a request is not for a server.
+/// The question about the router, if a request is not for a server.
 #[inline]
 pub(crate) fn question<'a>(request: &Request<'a>) -> Option<&'a [u8]> {
     let is_get = request.dialect == Dialect::Classic && matches!(request.op, Op::Get | Op::Gets);
@@ -25,7 +25,7 @@ pub(crate) fn found(text: &str) -> Answer<'_> {
     Answer { item: Some(item), ..Answer::of(Outcome::Found) }
 }
 
-/// A question, and what is answered to its arguments.
+/// A question, and the reply to its arguments.
 struct Question {
     name: &'static str,
     answer: fn(&[&str], &Shared, &Tree) -> Result<String, String>,
@@ -83,12 +83,12 @@ fn path(question: &str, arguments: &[&str], tree: &Tree) -> Result<Vec<Line>, St
     Ok(tree.explain(op, key.as_bytes(), facts()))
 }
 
-/// What is known of a request that nobody has sent.
+/// The facts of a request that no client has sent.
 pub(crate) fn facts() -> Facts {
     Facts { host: host_id().into(), now_s: wall_clock(), ..Facts::default() }
 }
 
-/// The servers that a request may come to, in the order in which they are asked.
+/// The servers that may receive a request, in the order of the attempts.
 fn servers_of(arguments: &[&str], shared: &Shared, tree: &Tree) -> Result<String, String> {
     let names: Vec<String> = shared.config.plan().names().map(|(address, _)| address).collect();
     let numbers = path("route", arguments, tree)?.into_iter().filter_map(|line| line.destination);

@@ -30,7 +30,7 @@ use window::Window;
 
 pub(crate) use window::Length;
 
-/// What is known of a client between two pieces of its input.
+/// The known state of a client between two pieces of its input.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) from: ReplyTo,
@@ -40,18 +40,18 @@ pub(crate) struct Client {
     /// Bytes of a refused data block that are still to come.
     swallow: u64,
     partial_block: PartialBlock,
-    /// The input goes on with keys of a get.
+    /// The input continues with keys of a get.
     rest: Option<RestOfGet>,
     window: Window,
     /// Since when replies are held back for others of the same client, in milliseconds of the worker.
     pub(crate) held_ms: Option<u64>,
 }
 
-/// A get with so many keys that they are asked for one part after the other.
+/// A get with so many keys that they are requested one part after the other.
 #[derive(Clone, Copy, Debug)]
 struct RestOfGet {
     form: GetForm,
-    /// The client was told that it has failed: nothing more is.
+    /// The client has received a failure, and receives nothing more.
     has_failed: bool,
 }
 
@@ -76,7 +76,7 @@ impl Conversation for Client {
     }
 }
 
-/// Keys of one get that are asked for at once: others wait until the client was sent these.
+/// Keys of one get that are requested at once: others wait until the client was sent these.
 pub(crate) const KEYS_MAX: usize = 1024;
 
 /// How clients of ElastiCache ask where to connect. No memcached knows it.
@@ -127,12 +127,12 @@ impl Client {
         Client { from, host, speaks, swallow: 0, partial_block, rest, window, held_ms: None }
     }
 
-    /// So many keys were answered, with so many bytes together, and replies to others are as `usual`.
+    /// This many keys were answered, with this many bytes together, and replies to others are as `usual`.
     pub(crate) fn answered(&mut self, keys: u32, bytes: usize, usual: Length) {
         self.window.answered(keys, bytes, usual);
     }
 
-    /// A part of a get of several keys was answered by a failure: the client is told nothing about the rest of it.
+    /// A part of a get of several keys has failed: the client receives nothing about the rest of it.
     pub(crate) fn note_failure(&mut self) {
         if let Some(rest) = &mut self.rest {
             rest.has_failed = true;
@@ -196,7 +196,7 @@ impl Turn<'_> {
                 After::Taken(taken) => {
                     at += taken;
                     slice.executed(self.executed);
-                    // The rest of a get is asked for when the first of it was sent.
+                    // The rest of a get is requested when the first of it was sent.
                     if self.client.rest.is_some() {
                         return (at, Stopped::OutboxFull);
                     }
@@ -215,7 +215,7 @@ impl Turn<'_> {
         if room > 0 || self.flow.is_released(self.client.from) || self.is_about_router(input) {
             return Room::For(room.max(1));
         }
-        // It goes on when it was sent what it waits for.
+        // It continues when it was sent what it waits for.
         if self.outbox.open_slots() > 0 {
             return Room::Nowhere;
         }

@@ -17,7 +17,7 @@ pub(crate) struct ClientLimit {
 }
 
 impl ClientLimit {
-    /// Of this process with so many workers. There are never more than `most` clients, whose replies take `traffic` bytes together.
+    /// Of this process with this many workers. There are never more than `most` clients, whose replies take `traffic` bytes together.
     pub(crate) fn of_process(workers: usize, most: u64, traffic: usize) -> Self {
         let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         ClientLimit { workers: workers as u64, most, files, traffic }
@@ -29,7 +29,7 @@ impl ClientLimit {
         self.files.saturating_sub(kept).clamp(1, self.most.max(1))
     }
 
-    /// What so many clients may take: they are limited by their number, whether they speak TLS or not.
+    /// What this many clients may take: they are limited by their number, whether they speak TLS or not.
     pub(crate) fn memory(self, clients: u64) -> ConnLimits {
         let clients = usize::try_from(clients).unwrap_or(usize::MAX);
         let idle = clients.saturating_mul(CONNECTION_BYTES + TLS_BYTES);

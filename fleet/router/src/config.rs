@@ -162,7 +162,7 @@ impl Loader {
         Self::notifying(options, |_| {}, || {})
     }
 
-    /// `notify` hears what has changed of names, `notify_pools` that pools of etcd have changed.
+    /// Calls `notify` with changes of names, and `notify_pools` when pools of etcd have changed.
     pub(crate) fn notifying(
         options: &RouterOptions,
         notify: impl Fn(News) + Send + 'static,
@@ -193,7 +193,7 @@ impl Loader {
         self.read(|loader, main, files| loader.make(main, files)).map(|(plan, texts)| Plan { texts, ..plan })
     }
 
-    /// The same, without looking servers up: what is made of it serves nobody.
+    /// As [`Loader::load`], without resolving servers: the result serves no client.
     pub(crate) fn draft(mut self) -> Result<Draft, LoadError> {
         self.read(|loader, main, files| loader.build(main, files)).map(|(draft, _)| draft)
     }
@@ -313,7 +313,7 @@ impl Loader {
             .follow(specs.filter_map(host_of).chain(self.resolver.nodes.iter().cloned()).collect(), records);
     }
 
-    /// Addresses of the routers that clients are told of. From now on they are looked up again.
+    /// Addresses of the routers that clients are notified of. From now on they are looked up again.
     pub(crate) fn look_up_nodes(&self) -> Found {
         if self.resolver.nodes.is_empty() {
             Found::new()
@@ -422,10 +422,10 @@ fn globals(options: &RouterOptions) -> Globals {
         .with_local_addresses(local_addresses())
 }
 
-/// Whether a configuration is right: its warnings, or what is wrong.
+/// Checks a configuration, and returns its warnings.
 ///
 /// # Errors
-/// What is wrong with it, and where.
+/// If it is invalid: the problem, and its place.
 pub fn check(options: &RouterOptions) -> Result<Vec<ConfigError>, LoadError> {
     Loader::new(options).load().map(|plan| plan.warnings)
 }

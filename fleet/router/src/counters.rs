@@ -14,7 +14,7 @@ const EVENTS: usize = OPS + OUTCOMES;
 const AVERAGES: usize = EVENTS + Event::COUNT;
 const COUNTERS: usize = AVERAGES + Average::COUNT;
 
-/// What is counted beside operations and outcomes.
+/// The counters other than operations and outcomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     Round,
@@ -23,11 +23,11 @@ pub(crate) enum Event {
     Delay,
     /// A client has to wait since too many requests are under way,
     Held,
-    /// until it may go on.
+    /// until it may continue.
     Released,
-    /// It is told so at once.
+    /// The client is notified at once.
     Throttled,
-    /// An empty value is asked for again.
+    /// An empty value is requested again.
     Doubt,
     LeaseRefused,
     /// A server cannot be connected to for want of something on this host.
@@ -59,7 +59,7 @@ pub(crate) const GROUPS: [(Group, &str); 6] = [
     (Group::Flush, "flush"),
 ];
 
-/// The part that a new time has in an average, as in mcrouter: one of so many.
+/// The part that a new time has in an average, as in mcrouter: one of this many.
 const WINDOW: f64 = 64.0;
 
 #[derive(Debug, Default)]
@@ -114,7 +114,7 @@ impl Counters {
         self.counts.get(EVENTS + event as usize)
     }
 
-    /// A server has answered after so many microseconds.
+    /// A server has answered after this many microseconds.
     pub(crate) fn took(&self, group: Group, micros: u64) {
         if let Some(at) = GROUPS.iter().position(|(known, _)| *known == group) {
             self.times[at].note(1, Duration::from_micros(micros));
@@ -130,7 +130,7 @@ impl Counters {
         }
     }
 
-    /// A client's request that is counted for this pool has ended after so many microseconds.
+    /// A client's request that is counted for this pool has ended after this many microseconds.
     pub(crate) fn ended(&self, pool: CountedPool, end: End, micros: u64) {
         let Some(counts) = self.pools.get(pool.0 as usize) else { return };
         counts.add(POOL_FAILURES, u64::from(end == End::Failure));

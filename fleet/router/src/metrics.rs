@@ -232,7 +232,7 @@ pub(crate) fn named(plan: &Plan) -> Vec<(String, &Server)> {
     plan.in_use().into_iter().map(of).collect()
 }
 
-/// With what was counted of its address in `former` ways, so that counters go on when a timeout is changed.
+/// With what was counted of its address in `former` ways, so that counters continue when a timeout is changed.
 fn add_server(out: &mut Exposition, name: &str, server: &Server, former: Option<&Counted>) {
     let meters = server.meters();
     let mut ever = meters.counted();

@@ -66,7 +66,7 @@ fn flags(answer: &Answer<'_>) -> u64 {
     flags.or_else(|| token(answer.line, b'f')).unwrap_or(0)
 }
 
-/// Flags, and of key and value what was asked for.
+/// Flags, and of key and value what was requested.
 fn item(
     response: Response,
     (flags, shown): (u32, Shown),

@@ -51,7 +51,7 @@ const CHANGE: Token = Token(1);
 /// How often certificates are looked at.
 const CERTIFICATES: Duration = Duration::from_secs(1);
 
-/// The first configuration: of the source, or, if that cannot be read or is wrong, for which reason is told, the one that was kept.
+/// The first configuration: of the source, or, if that is unreadable or invalid, the saved one, with the reason.
 pub(crate) fn first(
     loader: &mut Loader,
     kept: Option<&Kept>,
@@ -93,7 +93,7 @@ fn keep(kept: Option<&Kept>, loader: &Loader, texts: &Texts) {
 }
 
 impl Reloader {
-    /// Runs until it is told to end.
+    /// Runs until the owner ends it.
     pub(crate) fn run_until_end(self) -> io::Result<()> {
         let result = self.run();
         if let Err(error) = &result {
@@ -154,7 +154,7 @@ impl Reloader {
         }
     }
 
-    /// What was looked up has changed.
+    /// Resolved names have changed.
     fn learn(&self, news: &News) -> Reload {
         match news {
             News::Host(host, found) => {
@@ -175,7 +175,7 @@ impl Reloader {
         }
     }
 
-    /// Watches what was read last. What has changed since then, before it was watched, counts as a change.
+    /// Watches the files that were read last. Changes since then, before the watch began, count.
     fn watch(&self, poll: &Poll) -> io::Result<(Option<FileWatch>, Option<Stopwatch>)> {
         let paths = self.loader.reader.paths();
         if self.reloading.watches == Watches::Nothing || paths.is_empty() {
@@ -207,7 +207,7 @@ impl Reloader {
         }
     }
 
-    /// What is new cannot be used. Pools of the configuration in use have other servers all the same.
+    /// The new configuration cannot be used. Pools of the one in use have other servers all the same.
     fn follow_pools(&mut self) {
         let in_use = self.shared.config.plan();
         match self.loader.load_again(&in_use.texts) {
@@ -245,7 +245,7 @@ impl Reloader {
     }
 }
 
-/// What is to be read again.
+/// The parts to be read again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Reload {
     Nothing,

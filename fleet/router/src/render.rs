@@ -218,7 +218,7 @@ fn meta(op: Op, quiet: Quiet, request_key: RequestKey<'_>, answer: &Answer<'_>, 
         let form = key_form(words(request_key.repeated));
         words(request_key.repeated).for_each(|flag| repeat(flag, (request_key.key, form), out));
     } else if has_flag(request_key.repeated, b'k') {
-        // A server repeats the key that it was asked for, in the form in which it was stored.
+        // A server repeats the key that was requested, in the form in which it was stored.
         let parts = || line.split(|byte| *byte == b' ');
         out.extend_from_slice(parts().next().unwrap_or_default());
         for part in parts().skip(1) {
@@ -280,7 +280,7 @@ fn is_left_out(op: Op, line: &[u8]) -> bool {
     line.get(..2).is_some_and(|code| nominal.contains(&code))
 }
 
-/// What a client is told that is not answered.
+/// The reply to a request that has failed.
 pub(crate) fn failure(answer: &Answer<'_>, out: &mut Vec<u8>) {
     let error_words = [b"SERVER_ERROR".as_slice(), b"CLIENT_ERROR", b"ERROR"];
     if error_words.iter().any(|word| answer.line.starts_with(word)) {

@@ -66,7 +66,7 @@ const ADMIN_DRAIN: Duration = Duration::from_millis(200);
 /// Starts a router. It listens on `inherited` sockets too.
 ///
 /// # Errors
-/// What is wrong with the configuration, or what the system says.
+/// If the configuration is invalid, or a system call fails.
 pub fn start(options: &RouterOptions, inherited: Vec<Listener>) -> Result<Running, StartError> {
     let options = &RouterOptions { settings: stats_files::settings(options), ..options.clone() };
     let commands = Arc::new(Mailbox::new()?);
@@ -198,7 +198,7 @@ impl Running {
         &self.udp_addresses
     }
 
-    /// What is doubtful in the configuration that it has started with.
+    /// Warnings about the configuration that it has started with.
     pub fn warnings(&self) -> &[ConfigError] {
         &self.warnings
     }

@@ -105,7 +105,7 @@ impl RequestHandler for RouterService {
         let (usual, executed, refuses) = (*usual, 0, Refuses::No);
         let mut turn = Turn { client, walks, flow, outbox, shared, full, usual, executed, refuses };
         let result = turn.run(slice, input);
-        // What no server had to be asked for.
+        // Replies that needed no server.
         if self.flow.calls.done() > first {
             fill(client, outbox, &self.flow.calls, self.flow.calls.replies(first), &mut self.usual);
             self.flow.calls.forget(first);
@@ -150,7 +150,7 @@ impl Service for RouterService {
         self.flow.retire_servers(&self.walks, round.clients.poll());
         self.send_held(round.clients);
         self.hand_out_all(round.clients);
-        // Those who go on may be gone: then others do, in another round.
+        // Those who continue may be gone: then others do, in another round.
         let is_released = self.flow.release();
         if is_released {
             self.hand_out_all(round.clients);
@@ -159,7 +159,7 @@ impl Service for RouterService {
     }
 
     fn end_round(&mut self, round: &mut Round<'_, Self>) -> bool {
-        // While clients go on asking, what a server is asked is gathered for longer: a call costs more than all else about a key.
+        // While clients send further requests, those to a server are gathered for longer: a system call costs more than all else about a key.
         if self.flow.has_unsent() && !round.is_idle && self.gathered < ROUNDS_MAX {
             self.gathered += 1;
             return true;
@@ -177,7 +177,7 @@ impl Service for RouterService {
         self.state = State::Finishes;
     }
 
-    /// What nobody waits for is under way all the same: deletes of an AllAsyncRoute, and what clients have asked that are gone.
+    /// Requests without a waiting client count too: deletes of an AllAsyncRoute, and requests of clients that are gone.
     fn is_finished(&self) -> bool {
         self.flow.is_idle()
     }

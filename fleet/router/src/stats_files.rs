@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime};
 
 const MODE: u32 = 0o666;
 
-/// What is written, where, and when it was last.
+/// The files, their folder, and the time of the last write.
 #[derive(Debug)]
 pub(crate) struct StatsFiles {
     root: PathBuf,

@@ -1,5 +1,5 @@
 //! Gets in datagrams. Each is one line of a client, and its reply is a message of as many datagrams as it takes; what is lost of it is lost.
-//! What servers answer too late meets nobody.
+//! A late reply of a server is dropped.
 
 use crate::client::{Client, KEYS_MAX};
 use crate::counters::Event;
@@ -86,7 +86,7 @@ fn is_get(request: &[u8]) -> bool {
         Some(b"mg") => !all.skip(1).any(|flag| matches!(flag[0], b'N' | b'R' | b'T')),
         _ => false,
     };
-    // A get of more keys is asked for in parts, each after the one before it was sent.
+    // A get of more keys is requested in parts, each after the one before it was sent.
     let keys = words(line).count().saturating_sub(1);
     is_known && keys <= KEYS_MAX && memchr::memchr(b'\n', line).is_none()
 }

@@ -20,11 +20,11 @@ pub enum ControlError {
     #[error(
         "no region runs on this machine: start one with `guira fleet up`, or name its folder with --folder"
     )]
-    Nobody,
+    NotRunning,
     #[error("several regions run on this machine: name the folder of one with --folder: {0}")]
     Several(String),
     #[error("the region in {folder} does not reply")]
-    Away { folder: PathBuf, source: io::Error },
+    Unreachable { folder: PathBuf, source: io::Error },
     #[error("{0}")]
     Refused(String),
     #[error(
@@ -89,7 +89,7 @@ impl Region {
             .collect();
         running.sort();
         match running.as_slice() {
-            [] => Err(ControlError::Nobody),
+            [] => Err(ControlError::NotRunning),
             [one] => Ok(Region { folder: one.clone() }),
             several => {
                 let several: Vec<String> = several.iter().map(|one| one.display().to_string()).collect();
@@ -143,8 +143,8 @@ impl Region {
     }
 
     fn request(&self, method: &str, target: &str) -> Result<Value, ControlError> {
-        let away = |source| ControlError::Away { folder: self.folder.clone(), source };
-        let answer = self.exchange(method, target).map_err(away)?;
+        let unreachable = |source| ControlError::Unreachable { folder: self.folder.clone(), source };
+        let answer = self.exchange(method, target).map_err(unreachable)?;
         let (head, body) = answer.split_once("\r\n\r\n").ok_or(ControlError::Nonsense)?;
         if !head.starts_with("HTTP/1.1 200") {
             return Err(ControlError::Refused(body.trim_end().to_owned()));

@@ -191,7 +191,7 @@ impl Builder<'_> {
         server.args(database_folders(self.home)).arg("--skip-networking");
         server.arg(format!("--socket={}", socket.display()));
         database::logging(&mut server);
-        // What was committed outlives the process, as on a host that goes on.
+        // What was committed outlives the process, as on a host that continues.
         server.arg("--innodb-flush-log-at-trx-commit=2");
         database::as_root(&mut server);
         let relay = Relay::open(Behind::Unix(socket.clone()))?;

@@ -24,7 +24,7 @@ use crate::target::{Carrier, Target};
 const WAIT_NS_MAX: u64 = 20_000_000;
 /// Silence after which a run is given up.
 const SILENCE_NS_MAX: u64 = 30_000_000_000;
-/// The same for a closed loop by datagrams, which goes on and on after a server that is gone. One that starts again is waited for as long.
+/// The same for a closed loop by datagrams, which continues after its server is gone. One that starts again is waited for as long.
 const SILENCE_BY_ITSELF_NS_MAX: u64 = 5_000_000_000;
 /// A wait that takes so long is none: the process was stopped.
 const STOPPED_NS_MIN: u64 = 1_000_000_000;
@@ -218,7 +218,7 @@ impl<'a, S: Source, C: Clock> Engine<'a, S, C> {
         self.links.iter().any(|link| link.open_requests() > 0)
     }
 
-    /// Gives up what is not answered in time, and goes on without it.
+    /// Gives up what is not answered in time, and continues without it.
     fn give_up(&mut self, now: u64) -> Result<(), LoadError> {
         for index in 0..self.links.len() {
             if self.links[index].give_up(&mut self.counters, now) {

@@ -30,7 +30,7 @@ use crate::traffic::{Counted, Traffic};
 const WINDOW: usize = 1024;
 /// Commands that are sent together through memory, at least.
 const SENT_TOGETHER: usize = 32;
-/// How long the directory is waited for before it is asked for again.
+/// How long the directory is waited for before it is requested again.
 const QUESTION: Duration = Duration::from_millis(20);
 
 /// A client, and what was asked by it.
@@ -325,10 +325,10 @@ impl Mica {
     ) -> Result<Flow, ReadError> {
         let Self { client, book, .. } = self;
         let before = book.answered;
-        let told = client.poll(Duration::from_nanos(now_ns), &mut |ticket, outcome| {
+        let polled = client.poll(Duration::from_nanos(now_ns), &mut |ticket, outcome| {
             book.close(ticket.0 as usize, outcome, judge, counters, now_ns);
         });
-        told.map_err(ReadError::Io)?;
+        polled.map_err(ReadError::Io)?;
         let is_quiet = self.book.answered == before;
         self.quiet_since_ns = is_quiet.then(|| self.quiet_since_ns.unwrap_or(now_ns));
         while let Some(place) = self.waiting.front() {

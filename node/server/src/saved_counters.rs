@@ -14,7 +14,7 @@ pub(crate) fn write(statistics: &Statistics) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// Goes on counting from what was written. Names that this version does not count are ignored. To be called before the workers start: their
+/// Restores the counters that were written. Names that this version does not count are ignored. To be called before the workers start: their
 /// counters have one writer each.
 pub(crate) fn read(written: &[u8], statistics: &Statistics) {
     let text = String::from_utf8_lossy(written);

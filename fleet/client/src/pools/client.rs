@@ -43,7 +43,7 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct Sessions {
-    /// Those that nobody uses, the one that was used last at the end.
+    /// Those that no caller uses, the one that was used last at the end.
     idle: Vec<Session>,
     /// How many there are.
     open: usize,
@@ -104,7 +104,7 @@ impl Shared {
         Ok(lent)
     }
 
-    /// Has sessions that nobody uses go by this plan, one after the other: they close what they have no use for, and the next call need not wait.
+    /// Has sessions that no caller uses go by this plan, one after the other: they close what they have no use for, and the next call need not wait.
     fn hand_out(&self, plan: &Arc<Plan>) -> Result<(), SetupError> {
         loop {
             let mut sessions = self.sessions();
@@ -124,7 +124,7 @@ impl Client {
     /// A client with this configuration, in mcrouter's language, and otherwise as usual.
     ///
     /// # Errors
-    /// What is wrong with the configuration, or with a server that it names.
+    /// If the configuration, or a server that it names, is invalid.
     pub fn from_config(text: &str) -> Result<Self, SetupError> {
         Self::new(&Builder::config(text))
     }
@@ -132,7 +132,7 @@ impl Client {
     /// The client that a builder describes.
     ///
     /// # Errors
-    /// What is wrong with the configuration, or with a server that it names.
+    /// If the configuration, or a server that it names, is invalid.
     pub fn new(builder: &Builder) -> Result<Self, SetupError> {
         let plan = Arc::new(Plan::new(builder)?);
         plan.tree()?;
@@ -147,7 +147,7 @@ impl Client {
     /// that is not found by then counts as down until it is.
     ///
     /// # Errors
-    /// What is wrong with the configuration, or with a server that it names. Then the one before stays.
+    /// If the configuration, or a server that it names, is invalid. Then the one before stays.
     pub fn reconfigure(&self, texts: &Texts) -> Result<(), SetupError> {
         let Shared { in_use, counts, .. } = &*self.shared;
         in_use.replace(texts, counts, |plan| self.shared.hand_out(plan))
@@ -180,7 +180,7 @@ impl Client {
             Ok(mut lent) => {
                 let done = lent.session.as_mut().and_then(|session| self.shared.work(session, operations));
                 done.unwrap_or_else(|| {
-                    // The system has nothing to wait with: what was asked is not known, and nor is what comes of it.
+                    // The system has nothing to wait with: the requests and their results are unknown.
                     lent.session = None;
                     vec![Err(ErrorKind::Busy.into()); keys]
                 })
@@ -231,7 +231,7 @@ impl Client {
         )
     }
 
-    /// The items of many keys, in their order. All servers are asked at once, each for all of its keys together, as far as the window allows.
+    /// The items of many keys, in their order. All servers are queried at once, each for all of its keys together, as far as the window allows.
     #[must_use]
     pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Result<Option<Item>, Error>> {
         self.items(keys.iter().map(|key| Operation::of(Op::Get, key.as_ref())).collect(), Uniques::Omitted)
@@ -389,7 +389,7 @@ impl Client {
             let mut all = Vec::new();
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
             match connection.stats(about, |name, value| all.push((text(name), text(value))))? {
-                StatsReply::Told => Ok(all),
+                StatsReply::Sent => Ok(all),
                 StatsReply::Refused(line) => Err(ErrorKind::Refused(text(&line)).into()),
             }
         })
@@ -431,7 +431,7 @@ impl From<TextError> for Error {
 }
 
 impl Shared {
-    /// Asks, and waits for all replies. `None` if the session is of no use any more.
+    /// Asks, and waits for all replies. `None` if the session is no longer usable.
     fn work(&self, session: &mut Session, operations: Vec<Operation<'_>>) -> Option<Vec<Reply>> {
         let mut work = Work::default();
         // What the system says is said again when it is waited for.
@@ -440,7 +440,7 @@ impl Shared {
         let call = work.begin(session, operations);
         let mut waits = 0;
         loop {
-            // Keys that have waited go by what is known now, as those of other calls do.
+            // Keys that have waited use the present plan, as those of other calls do.
             if let Some(plan) = self.in_use.other_than(session.plan_number()) {
                 session.go_by(&plan).ok()?;
             }

@@ -19,7 +19,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A client of many servers that routes by itself, whose calls are futures. They go on whether or not they are polled: the thread of the client has
+/// A client of many servers that routes by itself, whose calls are futures. They continue whether or not they are polled: the thread of the client has
 /// them. Its clones are the same client; the thread ends with the last of them and of its futures.
 #[derive(Clone, Debug)]
 pub struct AsyncClient {
@@ -33,7 +33,7 @@ struct Shared {
     counts: Arc<Counts>,
     window: Arc<SharedWindow>,
     mailbox: Arc<Mailbox<Job>>,
-    /// The thread has ended: it answers nobody any more. Relaxed: the lock of the mailbox orders it.
+    /// The thread has ended: it answers no caller any more. Relaxed: the lock of the mailbox orders it.
     has_ended: Arc<AtomicBool>,
 }
 
@@ -65,7 +65,7 @@ struct Driver {
     patience_ms: u64,
 }
 
-/// Whatever ends the thread, nobody waits for it any more.
+/// However the thread ends, no caller waits for it any more.
 impl Drop for Driver {
     fn drop(&mut self) {
         self.has_ended.store(true, Ordering::Relaxed);
@@ -73,7 +73,7 @@ impl Drop for Driver {
     }
 }
 
-/// Whether a thread goes on.
+/// Whether a thread continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     Continue,
@@ -117,7 +117,7 @@ impl AsyncClient {
     /// A client with this configuration, in mcrouter's language, and otherwise as usual.
     ///
     /// # Errors
-    /// What is wrong with the configuration, or with a server that it names.
+    /// If the configuration, or a server that it names, is invalid.
     pub fn from_config(text: &str) -> Result<Self, SetupError> {
         Self::new(&Builder::config(text))
     }
@@ -125,7 +125,7 @@ impl AsyncClient {
     /// The client that a builder describes.
     ///
     /// # Errors
-    /// What is wrong with the configuration, or with a server that it names; or the system has no thread.
+    /// If the configuration, or a server that it names, is invalid; or the system has no thread.
     pub fn new(builder: &Builder) -> Result<Self, SetupError> {
         let plan = Arc::new(Plan::new(builder)?);
         let (counts, window) = (Arc::default(), Arc::new(SharedWindow::default()));

@@ -1,4 +1,4 @@
-//! What is asked, and what answers mean for an application: the same for the blocking and for the async client.
+//! Operations, and the meaning of their replies for an application: the same for the blocking and for the async client.
 
 use super::compress::Compression;
 use super::core::Reply;
@@ -59,7 +59,7 @@ impl<'a> Operation<'a> {
         Ok(Self { value, flags, expiry: store.expiry, number: unique, ..Self::of(op, store.key) })
     }
 
-    /// What is put before or behind a value.
+    /// Bytes that are put before or behind a value.
     ///
     /// # Errors
     /// If the value may be compressed: it would be damaged.
@@ -97,7 +97,7 @@ impl<'a> Operation<'a> {
     }
 }
 
-/// What is asked of many items, and which place each has among all: what cannot be stored is not asked.
+/// The operations of many stores, and the place of each among all: stores that cannot be sent are left out.
 pub(super) fn stores<'a>(
     stores: &[Store<'a>],
     how: Compression,

@@ -1,4 +1,4 @@
-//! Calls in a session: their keys are asked for as the window allows.
+//! Calls in a session: their keys are requested as the window allows.
 
 use super::core::{Reply, Ticket};
 use super::counters::Counts;
@@ -15,7 +15,7 @@ pub(super) struct Work<'a> {
     /// Those whose keys were not all started, in their order.
     waiting: VecDeque<Waiting>,
     calls: HashMap<u32, Vec<Operation<'a>>>,
-    /// Keys that are asked for.
+    /// Keys that are requested.
     under_way: u32,
 }
 
@@ -77,7 +77,7 @@ impl<'a> Work<'a> {
         Places::Enough
     }
 
-    /// Takes what was answered out of the window.
+    /// Takes answered keys out of the window.
     pub(super) fn settle(&mut self, session: &mut Session, window: &SharedWindow, counts: &Counts) {
         let leaving = session.core.take_leaving();
         for era in &leaving.lost {

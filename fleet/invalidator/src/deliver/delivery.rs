@@ -18,7 +18,7 @@ const WAIT_MAX: Duration = Duration::from_secs(5);
 /// How long at most if it has given no answer: one that answers a single delete and then none of a batch is not sent batches all the time.
 const SILENT_WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// So many questions a tenth of a second apart are a minute.
+/// This many questions a tenth of a second apart are a minute.
 const OFTEN: usize = 600;
 
 /// Where deletes of a target go, and flushes.
@@ -55,7 +55,7 @@ impl Drop for End<'_> {
 }
 
 impl Delivery {
-    /// Delivers until the lane ends, or it is told to stop.
+    /// Delivers until the lane ends, or it is stopped.
     pub(crate) fn run(self) {
         let _end = End(&self.lane);
         let mut connection = None;
@@ -126,15 +126,15 @@ impl Delivery {
         }
     }
 
-    /// Waits until the target answers a delete of a key that nobody has, whatever it says. It is asked often, since it may be there for a moment only, and a whole batch is
+    /// Waits until the target answers a delete of a key that nobody has, whatever it says. It is queried often, since it may be there for a moment only, and a whole batch is
     /// not sent to somebody who is not there.
     fn wait_for_answer(&self) -> Result<Option<Connection>, Stopped> {
         for wait in waits_for_answer() {
-            let asked =
+            let result =
                 connect(&self.ways.deletes).map_err(DeliveryError::from).and_then(|mut connection| {
-                    self.ask(&mut connection, [&PROBE.into()].into_iter()).map(|_| connection)
+                    self.exchange(&mut connection, [&PROBE.into()].into_iter()).map(|_| connection)
                 });
-            match asked {
+            match result {
                 Ok(connection) => return Ok(Some(connection)),
                 // After an answer that is none of a delete, more may come: another connection is made.
                 Err(error) if !error.is_silence() => return Ok(None),
@@ -154,15 +154,15 @@ impl Delivery {
             Some(connection) => connection,
             None => connection.insert(connect(&self.ways.deletes)?),
         };
-        let tally = self.ask(connection, keys(task).filter(|key| self.how.takes(key)))?;
+        let tally = self.exchange(connection, keys(task).filter(|key| self.how.takes(key)))?;
         // A target that takes every delete for wrong has not been told anything: nothing may be dropped.
-        if tally.rejected > 0 && self.ask(connection, [&PROBE.into()].into_iter())?.rejected > 0 {
+        if tally.rejected > 0 && self.exchange(connection, [&PROBE.into()].into_iter())?.rejected > 0 {
             return Err(DeliveryError::AllRejected);
         }
         Ok(tally)
     }
 
-    fn ask<'a>(
+    fn exchange<'a>(
         &self,
         connection: &mut Connection,
         keys: impl Iterator<Item = &'a Box<[u8]>>,
@@ -249,7 +249,7 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// How long it is waited after this error. A target that has answered for the first time begins anew.
+    /// How long it is waited after this error. A target that has answered for the first time begins again.
     fn after(&mut self, error: &DeliveryError) -> Duration {
         let is_silent = error.is_silence();
         if self.was_silent && !is_silent {
@@ -340,7 +340,7 @@ mod tests {
         }
     }
 
-    /// Reads so many lines, and answers with `answers`.
+    /// Reads this many lines, and answers with `answers`.
     fn serve(stream: &TcpStream, lines: usize, answers: &str) -> Vec<String> {
         let mut reader = BufReader::new(stream);
         let mut line = || {
@@ -385,8 +385,8 @@ mod tests {
         let running = Running::start(&address, Dialect::Classic);
         running.delete(1, &["a"]);
         let (stream, _) = listener.accept().unwrap();
-        for asked in ["delete a", "delete guira-invalidator"] {
-            assert_eq!(serve(&stream, 1, "CLIENT_ERROR unauthenticated\r\n"), [asked]);
+        for result in ["delete a", "delete guira-invalidator"] {
+            assert_eq!(serve(&stream, 1, "CLIENT_ERROR unauthenticated\r\n"), [result]);
         }
         let (stream, _) = listener.accept().unwrap();
         assert_eq!(serve(&stream, 1, "DELETED\r\n"), ["delete a"]);
@@ -439,7 +439,7 @@ mod tests {
         // Who has answered is sent all of it again.
         assert_eq!(serve(&accept(), 2, "DELETED\r\nSERVER_ERROR timeout\r\n"), keys);
         assert_eq!(serve(&accept(), 2, "DELETED\r\n"), keys);
-        // Who has closed the connection is asked first.
+        // Who has closed the connection is queried first.
         let stream = accept();
         assert_eq!(serve(&stream, 1, "NOT_FOUND\r\n"), ["delete guira-invalidator"]);
         assert_eq!(serve(&stream, 2, "HD\r\n"), keys);

@@ -13,7 +13,7 @@ use std::time::Duration;
 const WAIT_MIN: Duration = Duration::from_millis(100);
 const WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// Reads a log until it is told to stop.
+/// Reads a log until it is stopped.
 #[derive(Debug)]
 pub(crate) struct Tail<C> {
     pub(crate) changes: C,

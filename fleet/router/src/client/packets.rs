@@ -1,4 +1,4 @@
-//! The binary protocol: packets in, requests out. Servers are asked in the text protocol: by classic commands where these do, since gets of
+//! The binary protocol: packets in, requests out. Servers are queried in the text protocol: by classic commands where these do, since gets of
 //! different clients become one get, and by meta commands for what only they can say.
 
 use super::{After, PartialBlock, Turn, of_verb};
@@ -16,7 +16,7 @@ use guira_serving::{CloseReason, Slice, Stopped};
 use guira_upstream::VALUE_MAX;
 use std::io::Write;
 
-/// What is asked for an item by mg: the value comes last.
+/// The flags of an mg: the value comes last.
 const ALL: &[u8] = b"f c v";
 const FLAGS: &[u8] = b"f c";
 

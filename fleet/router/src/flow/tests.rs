@@ -46,7 +46,7 @@ impl Servers {
         format!(r#"{{"pools": {{"P": {{"servers": [{names}]}}}}, "route": "PoolRoute|P"}}"#)
     }
 
-    /// What was asked next over any connection, to which server, and the connection.
+    /// The next request over any connection, its server, and the connection.
     fn next_request(&mut self) -> Option<(String, String, TcpStream)> {
         self.open.extend(self.listener.incoming().map_while(Result::ok));
         let mut next = None;
@@ -175,7 +175,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// So many workers, and a pool with the server 0.
+    /// This many workers, and a pool with the server 0.
     fn new(workers: usize) -> Self {
         Self::with_log(workers, None)
     }
@@ -361,7 +361,7 @@ fn a_server_that_has_left_while_it_was_out_is_not_asked_whether_it_is_back() {
     bench.go_by_server(1);
     bench.workers[0].pass(Duration::from_secs(600));
     assert_eq!(bench.servers.connections(), 0);
-    // It comes back, and is asked at once.
+    // It comes back, and is queried at once.
     bench.go_by_server(0);
     bench.workers[0].send(Op::Get, "k");
     bench.workers[0].expect_request(&mut bench.servers, 0, "get k\r\n").write_all(b"END\r\n").unwrap();

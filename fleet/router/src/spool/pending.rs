@@ -37,7 +37,7 @@ pub(crate) struct DeleteLog {
     sent: VecDeque<Sent>,
     written: Arc<Mailbox<Written>>,
     waiting: usize,
-    /// Those that too much has waited for. They are told so later, like others that could not be written.
+    /// Those beyond the limit. They are answered later, like others that could not be written.
     refused: Vec<Waiting>,
 }
 
@@ -58,7 +58,7 @@ struct Sent {
 #[derive(Debug)]
 pub(crate) struct Waiting {
     pub(crate) origin: Origin<Ticket>,
-    /// What was wrong with the server.
+    /// Why the server did not take it.
     pub(crate) why: Outcome,
     /// The line of a meta command that says that nothing was found; empty for a classic one.
     pub(crate) reply: Box<[u8]>,
@@ -78,7 +78,7 @@ impl DeleteLog {
         })
     }
 
-    /// Where it is told what was written.
+    /// The mailbox that receives the results of writes.
     pub(crate) fn mailbox(&self) -> &Mailbox<Written> {
         &self.written
     }

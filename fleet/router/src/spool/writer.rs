@@ -23,7 +23,7 @@ pub(crate) struct Batch {
     pub(crate) to: Arc<Mailbox<Written>>,
 }
 
-/// What came of a batch. Those of a worker are told in the order in which they were sent.
+/// The result of a batch. A worker receives them in the order in which its batches were sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Written {
     Yes,
@@ -60,7 +60,7 @@ impl Unsealed {
 
 /// Bytes that are written at once, unless one batch has more.
 const WRITE_MAX: usize = 4 << 20;
-/// A file is not made longer: a replay that is interrupted begins anew with what it has read of one.
+/// A file is not made longer: a replay that is interrupted begins again with what it has read of one.
 const FILE_MAX: u64 = 64 << 20;
 
 #[derive(Debug)]
@@ -97,7 +97,7 @@ impl LogWriter {
         LogWriter { place, orders, counts, unsealed, log: None, health: Health::Good }
     }
 
-    /// Runs until it is told to end.
+    /// Runs until the owner ends it.
     pub(crate) fn run(mut self) {
         let mut batches = Vec::new();
         loop {
@@ -160,7 +160,7 @@ impl LogWriter {
             [only] => std::mem::take(&mut only.lines),
             many => many.iter().flat_map(|batch| &batch.lines).copied().collect(),
         };
-        // Before the lines are there: whoever looks for what can be replayed may find too much.
+        // Before the lines are there: a reader of the count may see too many.
         let servers = batches.iter_mut().flat_map(|batch| std::mem::take(&mut batch.servers));
         self.unsealed.servers().extend(servers);
         let written = self.append(&lines, now);
@@ -257,7 +257,7 @@ mod tests {
             self.orders.send(Order::Write(batch)).unwrap();
         }
 
-        /// Ends the thread. Returns its files, and what was told.
+        /// Ends the thread. Returns its files, and the results.
         fn end(self) -> (Vec<String>, Vec<Written>) {
             self.orders.send(Order::End).unwrap();
             self.thread.join().unwrap();

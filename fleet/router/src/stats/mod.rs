@@ -88,7 +88,7 @@ fn successes(sums: Sums<'_>) -> u64 {
     good.map(|(_, outcome)| sums.of_outcome(*outcome)).sum()
 }
 
-/// Answers `stats`, with what is asked for behind it.
+/// Answers `stats`, with what is requested behind it.
 pub(crate) fn answer(what: &[u8], shared: &Shared, out: &mut ReplyBuffer) {
     // A configuration on the command line may have several lines.
     let mut put = |name: &str, value: &str| {

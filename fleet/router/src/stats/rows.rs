@@ -99,7 +99,7 @@ pub(crate) enum Shown {
 
 type Value = fn(&Figures<'_>) -> String;
 
-/// What was counted of TLS to servers.
+/// The counters of TLS to servers.
 fn tls(it: &Figures<'_>, count: fn(&TlsCounters) -> u64) -> String {
     it.plan.connector.as_ref().map_or(0, |connector| count(connector.counters())).to_string()
 }

@@ -16,7 +16,7 @@ use guira_routing::{Answer, Dialect, LogName, Op, Origin, Outcome, Request};
 use guira_transport::Address;
 use guira_upstream::answers;
 
-/// What is known of a server's leases.
+/// The known state of a server's leases.
 #[derive(Debug)]
 pub(super) struct Lessor {
     leases: Leases,

@@ -51,7 +51,7 @@ const TOGETHER: u32 = 100;
 const GONE_MIN: f64 = 0.9;
 /// How long the crawler may take.
 const CRAWL_MAX: Duration = Duration::from_secs(900);
-/// The server is asked about the crawler after this time, and then after this part of the time that has passed: `stats` costs it half a
+/// The server is queried about the crawler after this time, and then after this part of the time that has passed: `stats` costs it half a
 /// millisecond, and 40 a second would be a twentieth of what is measured.
 const LOOK: Duration = Duration::from_millis(25);
 const LOOK_PART: u32 = 20;
@@ -101,7 +101,7 @@ pub struct Round {
     pub during: Rate,
     /// The load after that.
     pub after: Rate,
-    /// Keys under the prefix that were asked for after the reply.
+    /// Keys under the prefix that were requested after the reply.
     pub asked: u64,
     /// Those of them that were found.
     pub found: u64,
@@ -213,7 +213,7 @@ struct Field {
 
 /// A delete that was answered, and what came of it.
 struct Crawl {
-    /// When it was asked for, answered, and carried out.
+    /// When it was requested, answered, and carried out.
     sent_ns: u64,
     answered_ns: u64,
     through_ns: u64,
@@ -425,7 +425,7 @@ impl Source for Until<'_> {
     }
 }
 
-/// Gets of all keys of a range, in their order, again and again until it is told to stop; once at least.
+/// Gets of all keys of a range, in their order, again and again until it is stopped; once at least.
 struct Sweep<'a> {
     model: Model,
     keys: std::ops::Range<u64>,

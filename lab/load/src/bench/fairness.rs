@@ -30,7 +30,7 @@ use crate::pace::{Gaps, Pace};
 use crate::run::{Load, Outcome};
 use crate::server::{GUIRA, Server, Wire};
 
-/// The share of what memcached could give that all servers are asked for.
+/// The share of memcached's capacity that is requested of all servers.
 const SHARE: f64 = 0.9;
 /// Requests that the client with many small gets sends together.
 const TOGETHER: u32 = 1000;

@@ -66,7 +66,7 @@ pub struct Idle {
     pub bytes_per_connection: f64,
 }
 
-/// Measures one cache after the other; none when this process may not open so many files, which is reported to the log.
+/// Measures one cache after the other; none when this process may not open this many files, which is reported to the log.
 pub(super) fn run(case: Case, bench: &mut Bench<'_>) -> Result<Vec<Idle>, LoadError> {
     if let Err(error) = allow_files(case.connections) {
         // Not worth losing what was measured before.
@@ -179,7 +179,7 @@ impl Crowd {
     /// Opens one more connection, and asks over it. The first finds nothing yet.
     fn add(&mut self) -> Result<(), LoadError> {
         let index = self.open()?;
-        self.ask(index, GET, if index == 0 { b"END\r\n" } else { HIT })
+        self.exchange(index, GET, if index == 0 { b"END\r\n" } else { HIT })
     }
 
     /// Opens one more connection; returns its number.
@@ -210,11 +210,11 @@ impl Crowd {
     }
 
     fn send_first(&mut self, request: &[u8], expected: &[u8]) -> Result<(), LoadError> {
-        self.ask(0, request, expected)
+        self.exchange(0, request, expected)
     }
 
     /// Sends `request` over connection `index` and requires that the reply is `expected`.
-    fn ask(&mut self, index: usize, request: &[u8], expected: &[u8]) -> Result<(), LoadError> {
+    fn exchange(&mut self, index: usize, request: &[u8], expected: &[u8]) -> Result<(), LoadError> {
         let is_whole = |reply: &[u8]| reply.len() >= expected.len() || !expected.starts_with(reply);
         self.require(index, request, is_whole, |reply| reply == expected)
     }

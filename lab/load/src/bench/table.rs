@@ -85,10 +85,10 @@ fn servers(results: &[LoadResult]) -> Vec<&str> {
 fn ratios<'a>(servers: &[&'a str]) -> Vec<(&'a str, &'a str)> {
     let of = |wanted: &'static str| servers.iter().copied().filter(move |&server| server == wanted);
     let others = || servers.iter().copied().filter(|&server| server != GUIRA);
-    let beside = of(GUIRA).flat_map(|guira| others().map(move |other| (guira, other)));
+    let during = of(GUIRA).flat_map(|guira| others().map(move |other| (guira, other)));
     let below = of(FLOOR)
         .flat_map(|floor| others().filter(|&server| server != FLOOR).map(move |server| (server, floor)));
-    beside.chain(below).collect()
+    during.chain(below).collect()
 }
 
 fn hit_ratios(results: &[LoadResult]) -> String {

@@ -127,7 +127,7 @@ fn an_end_that_does_not_read_stops_the_other_and_loses_nothing() {
     let mut received = vec![0; sent];
     client.read_exact(&mut received).unwrap();
     assert!(received.iter().enumerate().all(|(at, byte)| *byte == block[at % PIECE]));
-    // It goes on.
+    // It continues.
     server.set_nonblocking(false).unwrap();
     server.write_all(b"more").unwrap();
     receive(&mut client, b"more");

@@ -144,7 +144,7 @@ impl Admin {
         out.sample(RESIDENT, &[], Usage::now().resident);
     }
 
-    /// How a ceiling of so many bytes is divided.
+    /// How a ceiling of this many bytes is divided.
     pub(super) fn memory_parts(&self, memory: u64) -> Vec<(&'static str, usize)> {
         MemorySplit::of_running(&self.options, memory as usize).parts()
     }

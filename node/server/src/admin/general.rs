@@ -52,7 +52,7 @@ impl Admin {
         if let Some(top_keys) = &self.observers.top_keys {
             top_keys.reset(self.clock.now());
         }
-        // Last: what was shown before must not come back.
+        // Last: earlier values must not come back.
         self.differences.reset();
     }
 

@@ -15,7 +15,7 @@ pub(super) enum Detail {
 }
 
 impl Admin {
-    /// How long requests take, in microseconds: `series:what`. Only what was measured at all.
+    /// How long requests take, in microseconds: `series:what`. Only series with samples.
     pub(super) fn latencies(&self, detail: Detail, out: &mut Lines<'_>) {
         for series in Series::COMMANDS.into_iter().chain([Series::Queue, Series::Round]) {
             let histogram = self.statistics.histogram(series);

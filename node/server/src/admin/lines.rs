@@ -19,12 +19,12 @@ pub(super) struct Figures<'a> {
     pub(super) clock: &'a CoarseClock,
     pub(super) hub: &'a Hub,
     pub(super) statistics: &'a Statistics,
-    /// What was counted since the last reset.
+    /// The counters since the last reset.
     pub(super) counted: CounterValues,
     pub(super) engine: &'a EngineStats,
     /// The ceiling of the process, in bytes.
     pub(super) memory: u64,
-    /// What was damaged of the region, if there is one.
+    /// The damage of the region, if there is one.
     pub(super) dropped: Option<Dropped>,
 }
 

@@ -19,7 +19,7 @@ pub(crate) struct Settings {
     listen: String,
     unix_path: Option<String>,
     mica: String,
-    /// What was found of the region when it was opened, if there is one.
+    /// The state of the region when it was opened, if there is one.
     found: Option<Opening>,
     /// The level that clients have set. Relaxed: it is only shown.
     verbosity: AtomicU32,
@@ -118,7 +118,7 @@ const FIXED_OF_TLS: &[(&str, &str)] =
     &[("ssl_keyformat", "1"), ("ssl_wbuf_size", "16384"), ("ssl_kernel_tls", "no")];
 
 impl Settings {
-    /// The settings of a server that has this engine and listens at these addresses. `found` is what was found of its region.
+    /// The settings of a server that has this engine and listens at these addresses. `found` is the state of its region.
     pub(crate) fn new(
         choice: Choice,
         addresses: &[Address],
@@ -154,7 +154,7 @@ impl Settings {
         &self.listen
     }
 
-    /// What was damaged of the region when it was opened, if there is one.
+    /// The damage of the region when it was opened, if there is one.
     pub(super) fn dropped(&self) -> Option<Dropped> {
         self.found.as_ref().map(Opening::dropped)
     }

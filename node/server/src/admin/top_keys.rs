@@ -38,7 +38,7 @@ impl Admin {
     }
 }
 
-/// The lists that are asked for.
+/// The lists that are requested.
 fn lists(which: &[&str]) -> Result<Vec<List>, String> {
     let found = match which {
         [] => Some(List::ALL.to_vec()),

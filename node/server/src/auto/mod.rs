@@ -175,7 +175,7 @@ impl PolicyController {
         let advisor = self.advisor.as_ref()?;
         let flush_at = self.flush_at.load(Ordering::Relaxed);
         if flush_at != 0 && flush_at <= now.0 {
-            // A command may have scheduled another flush meanwhile.
+            // A command may have scheduled another flush.
             let _ = self.flush_at.compare_exchange(flush_at, 0, Ordering::Relaxed, Ordering::Relaxed);
             advisor.flush();
         }

@@ -30,7 +30,7 @@ pub(crate) enum BackgroundTask {
 
 /// How long a client may keep the one walk that there can be waiting …
 const PATIENCE: Duration = Duration::from_secs(30);
-/// … and how long if another client has asked for one meanwhile.
+/// … and how long if another client has requested one.
 const PATIENCE_WANTED: Duration = Duration::from_secs(2);
 /// Bytes a second that a client may take slowly for ever: fewer count as waiting.
 const SLOWEST: usize = 16 << 10;
@@ -56,7 +56,7 @@ impl Waited {
     }
 }
 
-/// Sends what the client takes, and waits for it while there are more than `kept` bytes left. What is sent is taken off `bytes`.
+/// Sends as much as the client takes, and waits for it while more than `kept` bytes are left. Sent bytes are removed from `bytes`.
 ///
 /// # Errors
 /// If the client is gone, has kept others waiting for too long, or the server stops.

@@ -14,7 +14,7 @@ const CHUNK: usize = 64 << 10;
 const PAUSE: Duration = Duration::from_millis(2);
 /// Workers come first …
 const NICENESS: i32 = 19;
-/// … but the system lets a running thread go on for a millisecond or more, at any priority: the walk yields its processor this often.
+/// … but the system lets a running thread continue for a millisecond or more, at any priority: the walk yields its processor this often.
 const STRETCH: Duration = Duration::from_micros(100);
 
 /// The parts of the server that a walk uses.

@@ -25,7 +25,7 @@ pub(crate) struct Runner<S: Session> {
     pub(crate) uses: UseSampler,
     /// When an outbox counts as full, in bytes: [`OUTBOX_FULL`], or less where memory is short.
     pub(super) full: usize,
-    /// What is left of the turn: endless for what no connection of this worker has sent.
+    /// The rest of the turn: endless for what no connection of this worker has sent.
     pub(super) slice: Slice,
 }
 
@@ -146,7 +146,7 @@ impl<S: Session> Runner<S> {
         self.slice = slice;
     }
 
-    /// What is left of the turn.
+    /// The rest of the turn.
     #[inline(always)]
     pub(crate) fn slice(&self) -> Slice {
         self.slice
@@ -197,7 +197,7 @@ impl<S: Session> Runner<S> {
         Ran { done: batch.len(), pause: Pause::Done }
     }
 
-    /// A batch of so many requests begins. Its requests are counted by key if the batch is in the sample.
+    /// A batch of this many requests begins. Its requests are counted by key if the batch is in the sample.
     #[inline(always)]
     pub(crate) fn begin_uses(&mut self, requests: usize) {
         if self.uses.begin(requests) {

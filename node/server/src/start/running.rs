@@ -34,7 +34,7 @@ pub struct Running {
     pub(super) token: Option<Arc<Token>>,
     /// How memory is divided: purposes and bytes.
     pub(super) memory: Vec<(&'static str, usize)>,
-    /// The region of the server, and what was found in it.
+    /// The region of the server, and its state at the start.
     pub(crate) found: Option<(RegionPlace, Opening)>,
     pub(crate) held: Box<dyn Held>,
     /// Where a successor asks to take over.
@@ -80,7 +80,7 @@ pub struct ServerStatus {
 }
 
 impl ServerStatus {
-    /// The number of items, as in `stats`: expired items that nobody has found yet are included. 0 once the server has
+    /// The number of items, as in `stats`: expired items that were not found yet are included. 0 once the server has
     /// stopped.
     pub fn items(&self) -> u64 {
         self.admin.upgrade().map_or(0, |admin| admin.item_count())
@@ -109,7 +109,7 @@ impl From<WorkerError> for StopError {
 }
 
 impl Running {
-    /// Sets the region of the server, and what was found in it.
+    /// Sets the region of the server, and its state at the start.
     pub(super) fn with_region(self, found: Option<(RegionPlace, Opening)>) -> Self {
         Running { found, ..self }
     }
@@ -151,7 +151,7 @@ impl Running {
         }
     }
 
-    /// The region of the server, and what was found in it.
+    /// The region of the server, and its state at the start.
     pub fn region(&self) -> Option<(&RegionPlace, &Opening)> {
         self.found.as_ref().map(|(place, opening)| (place, opening))
     }
@@ -170,7 +170,7 @@ impl Running {
         let started = Stopwatch::start();
         let drain = Duration::from_secs(self.parts.options.drain_timeout.into());
         let ended = self.crew.end(drain).map_err(StopError::from);
-        // Last: until then it reports that the server stops. It only reads what is in the region.
+        // Last: until then it reports that the server stops. It only reads the region.
         let admin_ended =
             self.admin.map_or(Ok(()), |(_, crew)| crew.end(ADMIN_DRAIN).map_err(StopError::from));
         if let Err(StopError::Panicked) = ended {

@@ -35,7 +35,7 @@ impl Host for Starting<'_> {
         let Opened { engine, opening, notes, base, shortage } = opened;
         tracing::debug!(us = self.bringing.waited_us(), "the engine is open");
         let options = &self.prepared.options;
-        // Only items have times that go on.
+        // Only items have times that continue.
         let handed = self.bringing.time.filter(|_| options.region.is_some());
         let now = handed.map_or_else(wall_clock_millis, HandedTime::now);
         let clock = CoarseClock::system_at(base, now);
@@ -62,7 +62,7 @@ impl Host for Starting<'_> {
         let opening = found.as_ref().map(|(_, opening)| opening.clone());
         match start_with(&mut self, &engine, &notes, opening, clock.clone()) {
             Ok(running) => Ok(running.with_region(found)),
-            // A predecessor goes on with what was not closed.
+            // A predecessor continues with an engine that was not closed.
             Err(error) => {
                 if let Some((place, _)) = found
                     && !self.bringing.is_on_trial()
@@ -240,7 +240,7 @@ fn arrivals(incoming: Vec<Incoming>, parts: &Parts, ports: &[Port]) -> Vec<Arriv
     let arrived = incoming.into_iter().filter_map(|incoming| match incoming {
         Incoming::Back(arrival) => Some(arrival),
         Incoming::Written(fd, written) => {
-            // A client that is gone meanwhile.
+            // A client that has closed its connection.
             Arrival::read(fd, &written, parts.host.access(), parts.clock.now()).ok()
         }
     });

@@ -143,7 +143,7 @@ impl Channel {
         }
     }
 
-    /// Takes the first message out of what was received, if it is whole.
+    /// Takes the first message out of the received bytes, if it is whole.
     fn whole(&mut self, most: usize) -> Result<Option<Message>, TakeoverError> {
         let Some((head, rest)) = self.bytes.split_first_chunk::<HEAD>() else {
             return Ok(None);

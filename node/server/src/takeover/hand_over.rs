@@ -1,4 +1,4 @@
-//! A running server lets go, and goes on if its successor fails.
+//! A running server lets go, and continues if its successor fails.
 
 use super::handed::Incoming;
 use super::{Bringing, Failing, HandedTime, Leaving, Successor, TakeoverError};
@@ -21,12 +21,12 @@ const STRAGGLERS: Duration = Duration::from_millis(50);
 /// The same for lists of items that are being sent.
 const LISTS: Duration = Duration::from_millis(500);
 
-/// Why nobody serves after a takeover has failed. What is in the region lasts, unless the log says otherwise.
+/// Why no server serves after a takeover has failed. The contents of the region last, unless the log says otherwise.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot resume serving after a failed takeover")]
 pub struct HandOverError(#[from] StartError);
 
-/// What is left of the engine of a server that lets go.
+/// The rest of the engine of a server that lets go.
 enum Left {
     /// The region, for a successor.
     Region(Arc<HandedRegion>),
@@ -37,7 +37,7 @@ enum Left {
 }
 
 impl Left {
-    /// Closes a region in order that nobody goes on with.
+    /// Closes a region in order that no server continues with.
     fn close(self, found: Option<&(RegionPlace, Opening)>, parts: &Parts) {
         let Some((place, _)) = found else { return };
         match self {
@@ -50,10 +50,10 @@ impl Left {
 }
 
 impl Running {
-    /// Lets `successor` take over. Clients wait meanwhile. If it fails, this server goes on, which is then returned with the reason.
+    /// Lets `successor` take over. Clients wait until then. If it fails, this server continues, and is returned with the reason.
     ///
     /// # Errors
-    /// If nobody serves any more.
+    /// If no server serves any more.
     pub fn hand_over(
         self,
         mut successor: Successor,

@@ -1,4 +1,4 @@
-//! What is said between two servers: kinds of messages, tags of their fields, and versions.
+//! Messages between two servers: kinds of messages, tags of their fields, and versions.
 
 use super::TakeoverError;
 use super::channel::Message;

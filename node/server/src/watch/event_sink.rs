@@ -29,7 +29,7 @@ impl EventSink {
         EventSink { hub, prefixes, advisor, top_keys, clock, worker, cfd: AtomicU32::new(0) }
     }
 
-    /// What is reported at the moment.
+    /// The kinds that are reported at the moment.
     pub(crate) fn kinds(&self) -> Kinds {
         if self.prefixes.is_on() {
             return Kinds::GETS.with(Kinds::STORES).with(Kinds::DELETES);

@@ -33,7 +33,7 @@ const LINE_MAX: usize = 1 << 10;
 const SKIPPED_MAX: usize = 32;
 /// A watcher's buffer that is empty is no larger than this.
 const KEPT_MAX: usize = 4 << 10;
-/// What is read of a watcher in a round.
+/// The bytes read from a watcher in a round.
 const IGNORED_BYTES: usize = 4 << 10;
 
 #[derive(Debug, Default)]
@@ -44,7 +44,7 @@ struct Lines {
     lent: usize,
 }
 
-/// What is to be known of a line.
+/// The properties of a line.
 #[derive(Clone, Copy, Debug)]
 struct End {
     kinds: LogKinds,
@@ -134,7 +134,7 @@ impl Hub {
         })
     }
 
-    /// What is watched. Relaxed: a worker that looks late logs late.
+    /// The watched kinds. Relaxed: a worker that looks late logs late.
     #[inline]
     pub(crate) fn kinds(&self) -> LogKinds {
         LogKinds(self.kinds.load(Ordering::Relaxed))

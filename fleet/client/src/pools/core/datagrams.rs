@@ -1,5 +1,5 @@
-//! Gets by UDP: memcached's frame around requests and replies. What is lost or comes in another order is noticed, and is an error; nothing is asked
-//! for again (*Scaling Memcache at Facebook*, section 3.1).
+//! Gets by UDP: memcached's frame around requests and replies. A lost or reordered datagram is an error; nothing is
+//! requested again (*Scaling Memcache at Facebook*, section 3.1).
 //!
 //! A frame is the number of the request, the place of the datagram among those of an answer, how many these are, and 0; each has two bytes. An
 //! answer has the reply to one key (memcached, and Guira for the first 64 keys of a datagram), or to several.
@@ -19,7 +19,7 @@ const DATAGRAM_MAX: usize = 1400;
 /// Datagrams of a server that are under way.
 const UNDER_WAY_MAX: usize = 1 << 12;
 
-/// What a server was asked by UDP and has not answered.
+/// Requests to a server by UDP that are in flight.
 #[derive(Debug, Default)]
 pub(super) struct Datagrams {
     /// The datagram that takes further keys, and those that are complete.
@@ -63,7 +63,7 @@ struct Part {
 /// What has come with a datagram.
 #[derive(Debug)]
 pub(super) enum Arrived {
-    /// Nothing yet, or what nobody waits for.
+    /// Nothing yet, or what no caller waits for.
     Nothing,
     /// All of an answer to the request with this number.
     Whole(u16, Vec<u8>),
@@ -71,7 +71,7 @@ pub(super) enum Arrived {
     Lost(Lost),
 }
 
-/// What an answer goes on with.
+/// The next part of an answer.
 #[derive(Debug)]
 pub(super) enum Next<'i> {
     Answer(Origin<Ticket>, Answer<'i>, usize),
@@ -173,7 +173,7 @@ impl Datagrams {
         let ([Some(id), Some(place), Some(total)], Some(payload)) = (numbers, datagram.get(FRAME..)) else {
             return Arrived::Nothing;
         };
-        // What was given up comes late, and is nobody's.
+        // A late reply to a request that has timed out.
         let Some(in_flight) = self.in_flight.get_mut(&id) else { return Arrived::Nothing };
         match in_flight.part.take(place, total, payload) {
             (Order::Broken, _) => self.lose(id),
@@ -182,7 +182,7 @@ impl Datagrams {
         }
     }
 
-    /// The next reply in what is left of an answer. Each has to name a key that waits.
+    /// The next reply in the rest of an answer. Each has to name a key that waits.
     pub(super) fn next<'i>(&mut self, id: u16, rest: &'i [u8]) -> Next<'i> {
         let Some(in_flight) = self.in_flight.get_mut(&id) else { return Next::End };
         if rest.is_empty() {
@@ -201,7 +201,7 @@ impl Datagrams {
             let keys = self.in_flight.remove(&id).map(|in_flight| in_flight.keys).unwrap_or_default();
             return Next::Failed(keys.iter().map(|key| key.origin).collect(), failed);
         }
-        // All are gets. One that has asked for no unique is told none.
+        // All are gets. One without a unique receives none.
         let said = text::read(Op::Gets, Dialect::Classic, line, value);
         let place =
             said.and_then(|said| in_flight.keys.iter().position(|key| Some(key.opaque) == said.opaque));
@@ -263,7 +263,7 @@ mod tests {
         [frame.as_slice(), payload.as_bytes()].concat()
     }
 
-    /// What comes of datagrams: who is answered what, and who has lost.
+    /// The results of datagrams: the replies, and the lost keys.
     fn receive(datagrams: &mut Datagrams, all: &[Vec<u8>]) -> (Vec<(u32, Outcome)>, Vec<u32>) {
         let part = |origin: Origin<Ticket>| match origin {
             Origin::Client(ticket) => ticket.part,

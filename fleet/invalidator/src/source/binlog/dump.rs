@@ -20,7 +20,7 @@ use std::collections::HashMap;
 const STANDALONE: u8 = 0x01;
 const PREPARED_XA: u8 = 0x40;
 
-/// Keys that were found are passed on after so many events, also if there is always more to be read, such as a long transaction of others.
+/// Keys that were found are passed on after this many events, also if there is always more to be read, such as a long transaction of others.
 const EVENTS_MAX: u32 = 1024;
 
 /// A log that is read from a position on.
@@ -171,7 +171,7 @@ impl Dump {
         Ok(())
     }
 
-    /// Another file begins, or the first one. If it is called otherwise than files are, nobody knows how long the log is.
+    /// Another file begins, or the first one. If it is called otherwise than files are, it is unknown how long the log is.
     fn rotate(&mut self, event: &Event<'_>) {
         let mut bytes = Bytes(event.body);
         if let (Some(offset), Some(file)) = (bytes.number(8), log_file::number(bytes.0)) {

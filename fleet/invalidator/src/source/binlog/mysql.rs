@@ -1,4 +1,4 @@
-//! What MySQL is asked for.
+//! Queries for MySQL.
 
 use super::gtid_set::GtidSet;
 use super::options::Reads;
@@ -55,7 +55,7 @@ pub(super) fn expect(packets: &mut Packets<Wire>, set: &GtidSet, end: &str) -> R
 }
 
 /// Asks for the log of all transactions that are not in `set`: as this server, or, without one, to its present end.
-pub(super) fn ask(
+pub(super) fn request_log(
     packets: &mut Packets<Wire>,
     set: &GtidSet,
     server: Option<u32>,

@@ -161,7 +161,7 @@ mod tests {
     use guira_sync::stop::Stopped;
     use std::fmt::Display;
 
-    /// Takes note of what it is told of the table `users`.
+    /// Notes the changes of the table `users`.
     #[derive(Debug, Default)]
     struct Notes(Vec<String>);
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// A read that finds nothing comes back after this time, so that what was acknowledged meanwhile is sent.
 pub(super) const READ_WAIT: Duration = Duration::from_millis(100);
-/// So many of them are one second, after which whoever reads is told that there was nothing.
+/// This many of them are one second, after which whoever reads is told that there was nothing.
 const READS: u32 = 10;
 /// How much of a line that is skipped is shown, in bytes.
 const SHOWN_MAX: usize = 200;
@@ -28,7 +28,7 @@ pub(super) struct Sender<'l> {
     counts: Arc<Counts>,
     position: Position,
     acknowledged: Acknowledged,
-    /// How many lines it was told of.
+    /// Acknowledged lines that the sender was notified of.
     reported: u64,
     lines: Lines,
     silence: Stopwatch,
@@ -203,7 +203,7 @@ impl Log for Sender<'_> {
     fn read(&mut self, changes: &mut dyn Changes) -> Result<(), SourceError> {
         if self.lines.has_one() {
             self.take_line(changes)?;
-            // Targets that are away hold up the reader, which is no silence of the sender's.
+            // Targets that are unreachable hold up the reader, which is no silence of the sender's.
             self.silence = Stopwatch::start();
             return if self.lines.has_one() { Ok(()) } else { Ok(changes.pause()?) };
         }

@@ -183,7 +183,7 @@ fn a_sender_that_does_not_read_sees_the_end_of_its_connection() {
     let mut sender = running.connect();
     let has_ended = || sender.get_mut().write_all(b"\n").err();
     Deadline::after(PATIENCE).poll(has_ended).expect("it is left");
-    // The next one begins anew.
+    // The next one begins again.
     let mut other = running.connect();
     send(&mut other, "");
     assert_eq!(reported(&mut other), "1\n");

@@ -233,7 +233,7 @@ mod tests {
         }
     }
 
-    /// So many seconds after 2000, as they are in the log.
+    /// This many seconds after 2000, as they are in the log.
     fn time(seconds: u64) -> [u8; 8] {
         (seconds * 1_000_000).to_be_bytes()
     }

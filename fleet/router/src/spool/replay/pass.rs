@@ -27,13 +27,13 @@ pub enum ReplayManner {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplayTakes {
-    /// Those that nobody writes to.
+    /// Files without a writer.
     Finished,
     /// Those too that mcrouter would still write to, if it ran.
     OfMcrouterToo,
 }
 
-/// What the one who replays is told while it waits.
+/// Whether a replay continues after a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Signal {
     Continue,
@@ -49,7 +49,7 @@ pub(crate) struct Replay {
     folder: PathBuf,
     places: Places,
     links: HashMap<Address, Link>,
-    /// What is left of files that were read once, by name. Nothing is left of those that cannot be removed, so that they are not read again soon.
+    /// The rest of files that were read once, by name. Nothing is left of those that cannot be removed, so that they are not read again soon.
     known: HashMap<String, Rests>,
     /// Files that cannot be read, by name, and why. They are tried again with each look, and told of once.
     troubled: HashMap<String, String>,
@@ -62,14 +62,14 @@ pub(crate) struct Replay {
     forgiven_s: u64,
 }
 
-/// Whom deletes are for that stay in order: a server, under the name of a pool. Another pool may go on when that is gone.
+/// Whom deletes are for that stay in order: a server, under the name of a pool. Another pool may continue when that is gone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Addressee {
     server: Address,
     pool: Option<Box<str>>,
 }
 
-/// What is left of a file.
+/// The rest of a file.
 type Rests = HashMap<Addressee, Rest>;
 
 /// Deletes of a file that are left.
@@ -225,7 +225,7 @@ impl Replay {
                 continue;
             }
             if let Some(rests) = self.known.get(name) {
-                // All are asked, so that those which are passed over stay so.
+                // All are queried, so that those which are passed over stay so.
                 let homed = rests.iter().filter(|(_, rest)| rest.reason != LeftReason::Homeless);
                 let ready = homed.filter(|(whom, _)| self.is_ready(&mut pass, &whom.server)).count();
                 if ready == 0 {
@@ -268,7 +268,7 @@ impl Replay {
         self.counts.set_left(left, homeless);
     }
 
-    /// Replays a file. `None` if somebody else has it.
+    /// Replays a file. `None` if another process has it.
     fn file(
         &mut self,
         file: &LogFile,

@@ -50,7 +50,7 @@ impl Replayer {
         Ok(Replayer { replay, shared, plan, orders, unsealed, end, folder: Ok(()) })
     }
 
-    /// Runs until it is told to end.
+    /// Runs until the owner ends it.
     pub(crate) fn run(mut self) {
         let mut looked: Option<Stopwatch> = None;
         let mut pause = LIST_EVERY;

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What is replayed, and how.
+/// The scope and the manner of a replay.
 #[derive(Clone, Debug)]
 pub struct ReplayOptions {
     pub folder: PathBuf,
@@ -34,7 +34,7 @@ pub enum ReplayError {
     Folder { folder: PathBuf, source: io::Error },
 }
 
-/// Replays a folder once. `report` is told of each file.
+/// Replays a folder once. `report` is notified of each file.
 ///
 /// # Errors
 /// When the folder cannot be read, or the configuration is wrong. What else goes wrong is part of the report.

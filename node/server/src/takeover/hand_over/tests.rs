@@ -108,7 +108,7 @@ fn change(
     })
 }
 
-/// What a successor does that cannot go on with what it is given.
+/// What a successor does that cannot continue with what it is given.
 fn object(path: &Path) {
     let mut channel = Channel::new(UnixStream::connect(path).unwrap()).unwrap();
     greet(&mut channel);

@@ -86,7 +86,7 @@ fn dump() -> Dump {
     Dump::new(Start::parse(Product::MariaDb, "0-1-5,7-2-3").unwrap())
 }
 
-/// What is told of these events, all of which are understood.
+/// The changes of these events, all of which are understood.
 fn reported(events: &[Vec<u8>]) -> Vec<String> {
     let (reported, taken) = take(&mut dump(), events);
     taken.unwrap();
