@@ -5,7 +5,7 @@
 //! | [`circles`] | the files of a crate depend on each other one way |
 //! | [`dependencies`] | who may use whom: the table in [`layers`] |
 //! | [`doors`] | locks, threads, sockets and files come from one module each |
-//! | [`lengths`] | files of at most 800 lines, functions of at most 70 |
+//! | [`lengths`] | files of at most 800 lines, functions of at most 70, structs of the product of at most 12 fields |
 //! | [`paths`] | every path that a document names exists |
 //! | [`phrases`] | banned phrases in documents, texts and comments, and banned words in names |
 //! | [`prose`] | lines of prose of at most 200 columns; every name of code that a document quotes exists |
