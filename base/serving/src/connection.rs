@@ -1,10 +1,11 @@
 //! A connection: a stream, the state of its protocol, and what could not be dealt with yet.
 
 use crate::outbox::{OUTBOX_FULL, OUTBOX_FULL_SHORT, Outbox, Sent, Spares};
-use crate::request_handler::{Asked, Conversation, Due, ReplyTo, RequestHandler, Stopped};
+use crate::request_handler::{Conversation, Due, MoreRequested, ReplyTo, RequestHandler, Stopped};
+use crate::share::Share;
 use crate::{
     Access, Arrival, CloseReason, ConnBudget, ConnId, ConnMemory, ConnectionFacts, Doing, Grant, Member,
-    Rank, RateLimited, Slice, Speaks, TrafficCount, TrafficCounters,
+    Rank, RateLimited, Speaks, TrafficCount, TrafficCounters,
 };
 use guira_protocol::binary::HEADER_BYTES;
 use guira_sync::atomic::Ordering;
@@ -16,9 +17,6 @@ use std::sync::Arc;
 
 /// Bytes of replies that are sent although the turn is over: those of the last requests.
 const REPLIES: usize = OUTBOX_FULL;
-
-/// The most turns in a row that one connection has while others wait.
-const ROW: u32 = 16;
 
 /// For how long a connection that has asked for nothing counts as new, in seconds.
 const NEW_S: u32 = 1;
@@ -48,14 +46,9 @@ pub(crate) struct Connection<S: RequestHandler> {
     pub(crate) interest: Interest,
     /// What it holds, as the budget knows.
     held: ConnMemory,
-    /// By what it had to do in its last turn, and when that was.
-    rank: (Rank, Seconds),
-    /// What is left of its turn.
-    slice: Slice,
+    share: Share,
     /// Bytes of long values that it has pinned while it waits for another turn to send them.
     paused: usize,
-    /// Turns since it began to have much to do.
-    row: u32,
     /// What happens when its replies were sent.
     ending: Ending,
 }
@@ -118,10 +111,8 @@ impl<S: RequestHandler> Connection<S> {
             unsent: (!arrival.output.is_empty()).then(|| Box::new(Outbox::of(&arrival.output))),
             interest: Interest::Read,
             held: ConnMemory::default(),
-            rank: (Rank::Light, Seconds(0)),
-            slice: Slice::ENDLESS,
+            share: Share::default(),
             paused: 0,
-            row: 0,
             ending: Ending::Open,
         }
     }
@@ -152,8 +143,9 @@ impl<S: RequestHandler> Connection<S> {
 
     /// Whether nothing is under way: no half-read request, no unsent reply.
     pub(crate) fn is_at_rest(&self) -> bool {
-        let is_midway = self.state.is_midway() || !self.input.is_empty() || self.stream.has_input();
-        !is_midway && self.unsent.is_none() && !self.stream.has_output()
+        let has_partial_request =
+            self.state.has_partial_request() || !self.input.is_empty() || self.stream.has_input();
+        !has_partial_request && self.unsent.is_none() && !self.stream.has_output()
     }
 
     /// Whether it has just come, so that its first request is on its way, or with TLS what precedes that.
@@ -231,7 +223,7 @@ impl<S: RequestHandler> Connection<S> {
     pub(crate) fn reply_with(&mut self, scratch: &mut Scratch<'_, S>) -> Result<(), CloseReason> {
         self.has_asked = true;
         self.facts.active(scratch.service.now());
-        self.slice = Slice::of(Rank::Light);
+        self.share.begin(scratch.service.now(), None);
         self.flush(scratch).map_err(|_| CloseReason::Error)
     }
 
@@ -251,17 +243,19 @@ impl<S: RequestHandler> Connection<S> {
         scratch.service.begin_turn(self.facts.id);
         self.resume(scratch.paused);
         let now = scratch.service.now();
-        let slice = Slice::of(self.rank(now));
         // Input that is kept anyway, such as a long line of keys, is no reason for a turn without end.
         let keeps_little = self.input.len() <= SHORT_READ;
         let ends_after_input = scratch.budget.is_short() && keeps_little;
-        self.slice = if ends_after_input { slice.cut(S::CUT_WHERE_SHORT) } else { slice };
+        self.share.begin(now, ends_after_input.then_some(S::CUT_WHERE_SHORT));
         let turn = self.rounds(scratch);
-        let rank = if turn == Turn::Again { self.slice.rank() } else { self.slice.rank_at_rest() };
-        self.rank = (rank, now);
-        self.row = if turn == Turn::Again { self.row.wrapping_add(1) } else { 0 };
+        match turn {
+            Turn::Again => self.share.end_unfinished(now),
+            _ => self.share.end(now),
+        }
         self.facts.set_doing(match turn {
-            Turn::Wait(Interest::Read) if self.input.is_empty() && !self.state.is_midway() => Doing::Waiting,
+            Turn::Wait(Interest::Read) if self.input.is_empty() && !self.state.has_partial_request() => {
+                Doing::Waiting
+            }
             Turn::Wait(Interest::Read) => Doing::Receiving,
             Turn::Again | Turn::Soon => Doing::Serving,
             _ => Doing::Sending,
@@ -269,19 +263,18 @@ impl<S: RequestHandler> Connection<S> {
         turn
     }
 
-    /// When its turn comes. A heavy turn counts until the next second: a client that has filled the cache may ask for little afterwards.
     pub(crate) fn rank(&self, now: Seconds) -> Rank {
-        if self.rank.1 == now { self.rank.0 } else { Rank::Light }
+        self.share.rank(now)
     }
 
-    /// Whether it may go on before others that have much to do: not if it has just come, and not for ever.
+    /// As [`Share::may_continue`].
     pub(crate) fn may_go_on(&self) -> bool {
-        self.rank.0 == Rank::Heavy && self.row % ROW > 1
+        self.share.may_continue()
     }
 
     /// What its last turn has taken.
     pub(crate) fn spent(&self) -> usize {
-        self.slice.spent()
+        self.share.slice.spent()
     }
 
     /// Lets `fill` put late replies into its outbox. `None` if they are for an earlier connection in its place.
@@ -354,7 +347,7 @@ impl<S: RequestHandler> Connection<S> {
             if was_unsent && self.is_told_of_input() {
                 return Turn::Wait(Interest::Read);
             }
-            if self.slice.is_cut() || (self.slice.is_over() && self.input.is_empty()) {
+            if self.share.slice.is_cut() || (self.share.slice.is_over() && self.input.is_empty()) {
                 scratch.traffic.add(TrafficCount::Yields, 1);
                 return Turn::Again;
             }
@@ -404,12 +397,12 @@ impl<S: RequestHandler> Connection<S> {
     /// Sends what is still unsent. `None` if nothing is any more.
     fn send_unsent(&mut self, scratch: &mut Scratch<'_, S>) -> Option<Turn> {
         let unsent = self.unsent.as_mut()?;
-        let most = scratch.sendable(self.slice.sendable());
+        let most = scratch.sendable(self.share.slice.sendable());
         let Ok((sent, bytes)) = unsent.send(&mut self.stream, most) else {
             return Some(Turn::Close(CloseReason::Error));
         };
         scratch.traffic.add(TrafficCount::BytesWritten, bytes as u64);
-        self.slice.copied(bytes);
+        self.share.slice.copied(bytes);
         match sent {
             Sent::All => {
                 scratch.spares.give_back(self.unsent.take()?);
@@ -423,9 +416,9 @@ impl<S: RequestHandler> Connection<S> {
             }
             Sent::Waiting => {
                 let full = outbox_full(scratch.budget);
-                Some(match scratch.service.ask_more(&mut self.state, full) {
-                    Asked::Awaited => Turn::Wait(Interest::End),
-                    Asked::Later => Turn::Again,
+                Some(match scratch.service.request_more(&mut self.state, full) {
+                    MoreRequested::Awaited => Turn::Wait(Interest::End),
+                    MoreRequested::Later => Turn::Again,
                 })
             }
             Sent::Ended => Some(Turn::Close(CloseReason::Error)),
@@ -436,7 +429,7 @@ impl<S: RequestHandler> Connection<S> {
     fn round(&mut self, scratch: &mut Scratch<'_, S>) -> std::io::Result<Option<Turn>> {
         let Scratch { service, budget, traffic, input, received, outbox, .. } = &mut *scratch;
         let full = outbox_full(budget);
-        let input = match (full == OUTBOX_FULL_SHORT, self.state.is_midway()) {
+        let input = match (full == OUTBOX_FULL_SHORT, self.state.has_partial_request()) {
             (true, _) => &mut input[..SHORT_READ],
             // What is read now is copied to where the value lies. What comes behind that is kept, and counted.
             (false, true) => &mut input[..],
@@ -444,14 +437,14 @@ impl<S: RequestHandler> Connection<S> {
         };
         let mut stopped = Stopped::NeedsInput;
         if !self.input.is_empty() {
-            let (taken, why) = service.run(&mut self.state, &mut self.slice, full, &self.input, outbox);
+            let (taken, why) = service.run(&mut self.state, &mut self.share.slice, full, &self.input, outbox);
             self.drop_input(taken);
             stopped = why;
         }
         let mut blocked = false;
         if stopped == Stopped::NeedsInput && outbox.is_empty() {
             // What is left of the input is part of a request: a client that is never read to its end would have a turn without end.
-            if self.slice.is_over() {
+            if self.share.slice.is_over() {
                 traffic.add(TrafficCount::Yields, 1);
                 return Ok(Some(Turn::Again));
             }
@@ -475,7 +468,7 @@ impl<S: RequestHandler> Connection<S> {
                     let (taken, why) = self.take(service, full, &read[..bytes], outbox);
                     stopped = why;
                     // Afterwards: what was read of a long value is put where that lies, and not kept.
-                    self.slice.copied(bytes);
+                    self.share.slice.copied(bytes);
                     self.has_asked |= taken > 0;
                     if taken > 0 || self.awaits_value() {
                         self.facts.active(service.now());
@@ -508,12 +501,12 @@ impl<S: RequestHandler> Connection<S> {
         outbox: &mut Outbox<S::Pin>,
     ) -> (usize, Stopped) {
         if self.input.is_empty() {
-            let (taken, stopped) = service.run(&mut self.state, &mut self.slice, full, read, outbox);
+            let (taken, stopped) = service.run(&mut self.state, &mut self.share.slice, full, read, outbox);
             self.input.extend_from_slice(&read[taken..]);
             return (taken, stopped);
         }
         self.input.extend_from_slice(read);
-        let (taken, stopped) = service.run(&mut self.state, &mut self.slice, full, &self.input, outbox);
+        let (taken, stopped) = service.run(&mut self.state, &mut self.share.slice, full, &self.input, outbox);
         self.drop_input(taken);
         (taken, stopped)
     }
@@ -538,7 +531,7 @@ impl<S: RequestHandler> Connection<S> {
     }
 
     fn flush(&mut self, scratch: &mut Scratch<'_, S>) -> std::io::Result<()> {
-        let most = scratch.sendable(self.slice.sendable().max(REPLIES));
+        let most = scratch.sendable(self.share.slice.sendable().max(REPLIES));
         let Scratch { traffic, outbox, spares, .. } = scratch;
         if outbox.is_empty() {
             return Ok(());
@@ -546,7 +539,7 @@ impl<S: RequestHandler> Connection<S> {
         match outbox.send(&mut self.stream, most) {
             Ok((sent, bytes)) => {
                 traffic.add(TrafficCount::BytesWritten, bytes as u64);
-                self.slice.copied(bytes);
+                self.share.slice.copied(bytes);
                 match sent {
                     Sent::All => {}
                     Sent::Blocked | Sent::Enough | Sent::Waiting => {

@@ -4,7 +4,7 @@ use guira_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// What becomes of a connection beyond the limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Beyond {
+pub enum AtLimit {
     /// It gets an error and is closed.
     #[default]
     Refused,
@@ -20,7 +20,7 @@ pub enum Beyond {
 pub struct Connections {
     /// May change while connections come and go.
     max: AtomicU64,
-    pub beyond: Beyond,
+    pub beyond: AtLimit,
     pub current: AtomicU64,
     pub total: AtomicU64,
     pub rejected: AtomicU64,
@@ -32,7 +32,7 @@ pub struct Connections {
 }
 
 impl Connections {
-    pub fn new(max: u64, beyond: Beyond) -> Self {
+    pub fn new(max: u64, beyond: AtLimit) -> Self {
         Connections {
             max: AtomicU64::new(max),
             beyond,
@@ -56,7 +56,7 @@ impl Connections {
 
     /// How many of `most` connections may be accepted at once; `None` if the next one takes the place of another.
     pub(crate) fn room(&self, most: usize) -> Option<usize> {
-        if self.beyond != Beyond::Replaces {
+        if self.beyond != AtLimit::Replaces {
             return Some(most);
         }
         let left = self.max().saturating_sub(self.current.load(Ordering::Relaxed));
@@ -70,7 +70,7 @@ impl Connections {
     /// Whether there are as many connections as there may be, and others have to wait.
     pub(crate) fn is_full(&self) -> bool {
         let full = || self.current.load(Ordering::SeqCst) >= self.max();
-        if self.beyond != Beyond::Waits || !full() {
+        if self.beyond != AtLimit::Waits || !full() {
             return false;
         }
         // SeqCst, with the loads and stores in [`Connections::gone`]: either that sees that the acceptor waits, or it is

@@ -1,10 +1,10 @@
 //! What the workers of a server and its acceptor share.
 
+use crate::lifecycle::Lifecycle;
 use crate::{
     Access, Arrival, ConnBudget, ConnectionFacts, Connections, RateLimited, Registry, TrafficCount,
     TrafficCounters, Users,
 };
-use guira_sync::atomic::{AtomicBool, Ordering};
 use guira_sync::clock::Seconds;
 use guira_sync::lock::Mutex;
 use guira_transport::{Mailbox, TlsAcceptor, TlsError};
@@ -73,15 +73,8 @@ pub struct Host {
     traffic: Vec<Arc<TrafficCounters>>,
     observer: Arc<dyn ConnectionObserver>,
     refresh_lines: RateLimited,
-    /// Whether a worker may still deal out connections that it has accepted.
-    accepting: AtomicBool,
-    /// Set once: no connection is accepted any more, and those there are are closed when they are at rest.
-    stopping: AtomicBool,
-    /// Set once: the time to drain is over, and what is still under way is given up.
-    abandoned: AtomicBool,
-    /// Set once, before it stops: connections are not closed but given away.
-    handing_over: AtomicBool,
-    /// LOCK: given_away. Leaf. Connections that another server goes on with.
+    lifecycle: Lifecycle,
+    /// LOCK: given_away. Leaf. Connections for another server.
     given_away: Mutex<Vec<Arrival>>,
 }
 
@@ -101,10 +94,7 @@ impl Host {
             traffic: (0..workers).map(|_| Arc::default()).collect(),
             observer,
             refresh_lines: RateLimited::every(1),
-            accepting: AtomicBool::new(false),
-            stopping: AtomicBool::new(false),
-            abandoned: AtomicBool::new(false),
-            handing_over: AtomicBool::new(false),
+            lifecycle: Lifecycle::default(),
             given_away: Mutex::default(),
         })
     }
@@ -141,50 +131,48 @@ impl Host {
 
     /// A worker accepts connections from now on.
     pub(crate) fn begin_to_accept(&self) {
-        self.accepting.store(true, Ordering::Relaxed);
+        self.lifecycle.begin_to_accept();
     }
 
-    /// It does not any more, and has dealt out all of them.
+    /// The acceptor accepts no more, and has distributed all its connections.
     pub(crate) fn end_to_accept(&self) {
-        // Release: pairs with the Acquire in `Host::is_accepting`; what it has dealt out lies in the mailboxes.
-        self.accepting.store(false, Ordering::Release);
+        self.lifecycle.end_to_accept();
         self.ring();
     }
 
-    /// Whether connections may still come by the mailboxes.
+    /// Whether connections may still arrive in the mailboxes.
     pub(crate) fn is_accepting(&self) -> bool {
-        self.accepting.load(Ordering::Acquire)
+        self.lifecycle.is_accepting()
     }
 
-    /// Has the workers accept nothing more, and end once their connections are at rest.
+    /// Stops accepting. The workers end once their connections are idle.
     pub fn stop(&self) {
-        // Release: pairs with the Acquire in `Host::is_stopping`.
-        self.stopping.store(true, Ordering::Release);
+        self.lifecycle.stop();
         self.ring();
     }
 
-    /// Has the workers end now, whatever their connections have under way.
+    /// The workers end now, whatever their connections have in flight.
     pub fn abandon(&self) {
-        self.abandoned.store(true, Ordering::Release);
+        self.lifecycle.abandon();
         self.ring();
     }
 
-    /// As [`Host::stop`], but connections that another server can go on with are kept for it.
+    /// As [`Host::stop`], but connections that another server can continue are kept for it.
     pub(crate) fn hand_over(&self) {
-        // Ordered by `stopping`, which is set after it and looked at before it.
-        self.handing_over.store(true, Ordering::Relaxed);
+        self.lifecycle.hand_over();
         self.stop();
     }
 
     pub(crate) fn is_handing_over(&self) -> bool {
-        self.handing_over.load(Ordering::Relaxed)
+        self.lifecycle.is_handing_over()
     }
 
     pub(crate) fn give_away(&self, arrivals: impl IntoIterator<Item = Arrival>) {
         self.given_away.lock().extend(arrivals);
     }
 
-    /// The connections that were given away, and those that have come and found no worker. To be called when the workers have ended.
+    /// The connections that were given away, and those that arrived when no worker was left. To be called when the
+    /// workers have ended.
     pub(crate) fn take_given_away(&self) -> Vec<Arrival> {
         let mut arrivals = std::mem::take(&mut *self.given_away.lock());
         let late = self.mailboxes.iter().flat_map(|mailbox| mailbox.take());
@@ -193,11 +181,11 @@ impl Host {
     }
 
     pub fn is_stopping(&self) -> bool {
-        self.stopping.load(Ordering::Acquire)
+        self.lifecycle.is_stopping()
     }
 
     pub(crate) fn is_abandoned(&self) -> bool {
-        self.abandoned.load(Ordering::Acquire)
+        self.lifecycle.is_abandoned()
     }
 
     /// Reads the files again that may have changed: users and certificates. What fails is logged, and what was known before stays.
@@ -284,7 +272,7 @@ impl Host {
     pub(crate) fn of_one_worker(limits: crate::ConnLimits) -> Self {
         let options = HostOptions {
             workers: 1,
-            connections: Connections::new(1024, crate::Beyond::Refused),
+            connections: Connections::new(1024, crate::AtLimit::Refused),
             budget: Arc::new(ConnBudget::new(limits, 1)),
             idle: None,
             users: None,

@@ -166,7 +166,7 @@ impl Registry {
     }
 
     /// Passes all to `stat`, in the form of `stats conns`.
-    pub fn tell(&self, now: Seconds, mut stat: impl FnMut(&str, &str)) {
+    pub fn report(&self, now: Seconds, mut stat: impl FnMut(&str, &str)) {
         // A copy, so that no worker waits for the reader.
         let (listeners, connections) = {
             let entries = self.lock();

@@ -66,8 +66,8 @@ pub trait RequestHandler: Sized {
 
     /// All replies of a connection before its first open slot were sent: asks for those that were not asked for yet, since they
     /// would have had to be held.
-    fn ask_more(&mut self, _state: &mut Self::State, _full: usize) -> Asked {
-        Asked::Awaited
+    fn request_more(&mut self, _state: &mut Self::State, _full: usize) -> MoreRequested {
+        MoreRequested::Awaited
     }
 
     /// A connection is closed since the rest of its request did not come in time: what it is told, if anything.
@@ -95,7 +95,7 @@ pub trait Conversation {
     fn speaks(&self) -> Speaks;
     fn access(&self) -> Access;
     /// Whether a request is read in part that is not in the input any more.
-    fn is_midway(&self) -> bool;
+    fn has_partial_request(&self) -> bool;
     /// What a server that goes on with the connection has to know beside [`Conversation::speaks`] and [`Conversation::access`], as
     /// [`Fields`](crate::Fields); `None` while there is something under way that only this one can end.
     fn carry(&self) -> Option<Vec<u8>> {
@@ -150,7 +150,7 @@ pub enum Stopped {
 
 /// What came of asking for replies that are needed next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum MoreRequested {
     Awaited,
     /// They cannot be asked for yet: in another turn.
     Later,

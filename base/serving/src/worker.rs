@@ -344,7 +344,7 @@ mod tests {
         fn access(&self) -> Access {
             Access::Free
         }
-        fn is_midway(&self) -> bool {
+        fn has_partial_request(&self) -> bool {
             false
         }
     }

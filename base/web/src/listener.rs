@@ -6,7 +6,7 @@ use crate::{Form, Page, Reading, Token};
 use guira_memory::{MIB, ValuePin};
 use guira_protocol::{Replies, ReplyBuffer};
 use guira_serving::{
-    Acceptor, Access, Arrival, Beyond, CONNECTION_BYTES, CloseReason, ConnBudget, ConnLimits, Connections,
+    Acceptor, Access, Arrival, AtLimit, CONNECTION_BYTES, CloseReason, ConnBudget, ConnLimits, Connections,
     Conversation, Crew, Cut, Host, HostOptions, INPUT_BYTES, Listen, Outbox, Placement, Port, PortError,
     ReplyTo, RequestHandler, Round, Service, Slice, Speaks, Stopped, TLS_BYTES, Unread, Worker,
 };
@@ -113,7 +113,7 @@ pub fn start<S: Site>(
     let limits = ConnLimits { idle: IDLE_BYTES, traffic: S::TRAFFIC_BYTES, pinned: 0 };
     let host = Arc::new(Host::new(HostOptions {
         workers: 1,
-        connections: Connections::new(CONNECTIONS, Beyond::Replaces),
+        connections: Connections::new(CONNECTIONS, AtLimit::Replaces),
         budget: Arc::new(ConnBudget::new(limits, 1)),
         idle: Some(IDLE),
         users: None,
@@ -196,7 +196,7 @@ impl Conversation for Visitor {
         Access::Login
     }
 
-    fn is_midway(&self) -> bool {
+    fn has_partial_request(&self) -> bool {
         false
     }
 }

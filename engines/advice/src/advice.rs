@@ -15,14 +15,7 @@ pub const WINDOW: u32 = 3600;
 /// What more memory, less of it, or another policy would be worth.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Advice {
-    /// The share of keys that is sampled at the moment.
-    pub rate: f64,
-    /// Sampled keys that any miniature holds.
-    pub keys: u64,
-    /// Of these, how many the miniature of the served policy and size holds. With less than some hundred, trust nothing.
-    pub objects: u64,
-    /// Bytes of memory that all this takes.
-    pub bytes: u64,
+    pub sample: SampleSize,
     /// How long was counted, in seconds.
     pub seconds: u32,
     /// Reads in that time, of all keys.
@@ -40,6 +33,20 @@ pub struct Advice {
     pub long_sets: [LongSet; 2],
     /// Each family of keys that was read, or asked for within these.
     pub families: Vec<Family>,
+}
+
+/// The size of the present sample.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SampleSize {
+    /// The share of all keys.
+    pub rate: f64,
+    /// Sampled keys that any miniature holds.
+    pub keys: u64,
+    /// Of these, the number that the miniature of the served policy and size holds. With fewer than some hundred, the
+    /// estimates are not reliable.
+    pub objects: u64,
+    /// Bytes of memory of the sample.
+    pub bytes: u64,
 }
 
 #[derive(Clone, Debug, PartialEq)]

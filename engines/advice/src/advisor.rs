@@ -276,7 +276,7 @@ mod tests {
         let least = Subjects::Sizes.least_budget();
         let advisor = Advisor::new(least, b':', (Subjects::Sizes, &[]));
         assert!(advisor.policies().is_none() && advisor.better().is_none());
-        assert!(advisor.advice().unwrap().bytes <= least as u64);
+        assert!(advisor.advice().unwrap().sample.bytes <= least as u64);
         // Sizes have their own sample from the beginning.
         advisor.see(Observed { key: b"k", hash: u64::MAX / 2, what: What::Miss }, Seconds(1));
         assert!(advisor.threshold() < u64::MAX / 2);
@@ -309,9 +309,14 @@ mod tests {
         }
         // 20,000 requests a second of which a sixteenth is looked at are no more than is allowed for other sizes.
         let (advice, policies) = (advisor.advice().unwrap(), advisor.policies().unwrap());
-        assert!(advice.rate > 0.05, "{}", advice.rate);
+        assert!(advice.sample.rate > 0.05, "{}", advice.sample.rate);
         assert!(policies.rate > 0.1, "{}", policies.rate);
         assert_eq!(policies.misses.len(), 9, "seg-lru is served, and no candidate");
-        assert!(advice.bytes + policies.bytes <= BUDGET as u64, "{} and {}", advice.bytes, policies.bytes);
+        assert!(
+            advice.sample.bytes + policies.bytes <= BUDGET as u64,
+            "{} and {}",
+            advice.sample.bytes,
+            policies.bytes
+        );
     }
 }

@@ -3,6 +3,7 @@
 //! Keys are sampled in proportion to their length, so that each stands for as many bytes: a few long items are seen as well as many short ones. Time is counted
 //! in fills of the cache, that is in bytes stored, about as the engine counts the ages of its classes. Keys that wait are counted while they wait.
 
+use crate::fill_clock::FillClock;
 use crate::observed::{Observed, Pulse, What};
 use crate::retention::{self, COUNTED_BY, Observations, Rates, STEPS, Waits};
 use guira_contract::SizeWeight;
@@ -34,8 +35,6 @@ const TREND: (f64, f64) = (1.0 / 64.0, 2.0);
 const FOLLOWED_IN: f64 = 0.25;
 /// The least and most that items stay, in fills: what an engine can do.
 const AGES: (f64, f64) = (1.0 / 64.0, 64.0);
-/// How much faster or slower bytes are stored than the sample says, at the most.
-const PACE: (f64, f64) = (1.0 / 64.0, 64.0);
 /// Nothing is concluded from fewer sampled hits, or in fewer fills.
 const HITS_LEAST: f64 = 64.0;
 const FILLS_LEAST: f64 = 1.0;
@@ -160,12 +159,7 @@ pub(crate) struct Division {
     /// But of all keys at most one of two to the power of this is sampled.
     sparse: u32,
     capacity: f64,
-    fills: f64,
-    /// Bytes that the sample says were stored since the last pulse, and how many it takes for one of the engine's.
-    sampled: f64,
-    pace: f64,
-    /// When waiting keys were counted last.
-    counted: f64,
+    clock: FillClock,
     window: f64,
     /// Sampled hits that waits count for.
     hits: f64,
@@ -196,10 +190,7 @@ impl Division {
             bytes_per_key: 1.0,
             sparse: 0,
             capacity: 0.0,
-            fills: 0.0,
-            sampled: 0.0,
-            pace: 1.0,
-            counted: 0.0,
+            clock: FillClock::default(),
             window: 0.0,
             hits: 0.0,
             rates: [0.0; STEPS],
@@ -215,7 +206,7 @@ impl Division {
     }
 
     fn tick(&self) -> u32 {
-        (self.fills * FILL_TICKS) as u64 as u32
+        (self.clock.now() * FILL_TICKS) as u64 as u32
     }
 
     fn band_of(&self, bytes: usize) -> u8 {
@@ -309,8 +300,7 @@ impl Division {
         if hash < band.threshold() && self.capacity > 0.0 {
             band.weigh(weight);
             let bytes = f64::from(weight) * band.unit;
-            self.sampled += bytes;
-            self.fills += bytes * self.pace / self.capacity;
+            self.clock.store(bytes, self.capacity);
         }
         match found {
             Some(place) if self.slot(place).band == number => {
@@ -402,22 +392,14 @@ impl Division {
             self.sample();
         }
         self.capacity = pulse.capacity;
-        if self.fills - self.counted >= 1.0 / COUNTED_IN_FILL {
+        if self.clock.since_count() >= 1.0 / COUNTED_IN_FILL {
             self.count(pulse.now);
         }
         let last = *self.last.get_or_insert(pulse);
         if pulse.now != last.now {
             self.adapt(pulse.busy.saturating_sub(last.busy).max(BUSY_LEAST));
-            self.keep_pace(pulse.stored.saturating_sub(last.stored) as f64);
+            self.clock.keep_pace(pulse.stored.saturating_sub(last.stored) as f64);
             self.last = Some(pulse);
-        }
-    }
-
-    /// Time goes as fast as the engine's: one key that is stored again and again may be in the sample, or not.
-    fn keep_pace(&mut self, stored: f64) {
-        let sampled = std::mem::take(&mut self.sampled);
-        if stored > 0.0 && sampled > 0.0 {
-            self.pace = (self.pace * (stored / sampled).clamp(PACE.0, PACE.1)).sqrt();
         }
     }
 
@@ -453,7 +435,7 @@ impl Division {
     /// Samples as many keys as there is memory for.
     fn fit(&mut self, known: usize) {
         let used = known as f64 / (self.slots.len() * WAYS) as f64;
-        let is_settled = self.fills > 2.0 * retention::observed();
+        let is_settled = self.clock.now() > 2.0 * retention::observed();
         // Where keys are few for want of time, it would change nothing.
         let least = (1u64 << self.sparse) as f64;
         let decides = self.bands.iter().any(|band| band.is_used && band.unit > least);
@@ -469,7 +451,7 @@ impl Division {
 
     /// Counts the keys that wait, and concludes from all that was seen.
     fn count(&mut self, now: Seconds) {
-        let passed = self.fills - self.counted;
+        let passed = self.clock.since_count();
         let (tick, oldest) = (self.tick(), (retention::observed() * FILL_TICKS) as u32);
         let known = self.each_place(|division, place| {
             let slot = *division.slot(place);
@@ -479,7 +461,7 @@ impl Division {
                 division.count_wait(place);
             }
         });
-        self.counted = self.fills;
+        self.clock.end_count();
         self.window += passed;
         self.conclude(passed);
         let factor = 0.5f64.powf(passed / HALF_LIFE);
@@ -490,7 +472,7 @@ impl Division {
 
     fn conclude(&mut self, passed: f64) {
         let sizes: Vec<_> = self.bands.iter().map(Band::observations).collect();
-        let is_known = self.hits >= HITS_LEAST && self.fills >= FILLS_LEAST;
+        let is_known = self.hits >= HITS_LEAST && self.clock.now() >= FILLS_LEAST;
         let Some(rates) = retention::rates(&sizes).filter(|_| is_known) else {
             // What is not seen any more is forgotten.
             let part = 1.0 - 0.5f64.powf(passed / HALF_LIFE);

@@ -26,7 +26,9 @@ mod choice;
 mod chooser;
 mod division;
 mod families;
+mod fill_clock;
 mod keys;
+mod load;
 mod miniatures;
 mod model;
 mod observed;
@@ -37,7 +39,7 @@ mod sketch;
 mod span;
 mod tally;
 
-pub use advice::{Advice, Family, LongSet, OfPolicy, SCALES, WINDOW, WorkingSet};
+pub use advice::{Advice, Family, LongSet, OfPolicy, SCALES, SampleSize, WINDOW, WorkingSet};
 pub use advisor::{Advisor, Subjects};
 pub use choice::{Better, CANDIDATES, Policies, WhyBetter};
 pub use division::ChunkUse;

@@ -1,6 +1,6 @@
 //! What is known of the sampled requests.
 
-use crate::advice::{Advice, Family, LongSet, OfPolicy, PRESENT, SCALES, WINDOW, WorkingSet};
+use crate::advice::{Advice, Family, LongSet, OfPolicy, PRESENT, SCALES, SampleSize, WINDOW, WorkingSet};
 use crate::families::{Families, OTHERS, Uses};
 use crate::miniatures::Miniatures;
 use crate::observed::{Observed, Pulse, What};
@@ -216,10 +216,12 @@ impl Model {
         };
         let spans = self.shown_spans();
         Advice {
-            rate: self.sample.rate(),
-            keys: self.sample.keys().len() as u64,
-            objects: self.objects() as u64,
-            bytes: self.bytes() as u64,
+            sample: SampleSize {
+                rate: self.sample.rate(),
+                keys: self.sample.keys().len() as u64,
+                objects: self.objects() as u64,
+                bytes: self.bytes() as u64,
+            },
             seconds: tally.seconds,
             reads: tally.reads,
             sampled_reads: tally.seen,

@@ -1,7 +1,7 @@
 use super::{LEAST_BUDGET, Model};
 use crate::advice::{Advice, SCALES, WINDOW};
+use crate::load::PER_PULSE;
 use crate::observed::{Observed, Pulse, What};
-use crate::sampled::PER_PULSE;
 use crate::sketch::ALL_HASHES;
 use guira_contract::Spec;
 use guira_slab::Policy;
@@ -133,7 +133,7 @@ fn what_more_memory_would_be_worth_is_known_within_two_points() {
     server.ask_many(&mut zipf, 40, 50_000);
     let advice = server.model.advice();
     let lru = of(&advice, "lru");
-    assert!(lru.is_served && advice.objects > 300, "{advice:?}");
+    assert!(lru.is_served && advice.sample.objects > 300, "{advice:?}");
     for (scale, found) in SCALES.into_iter().zip(lru.hit_ratios) {
         let exact = exact((20_000.0 * scale) as u64, 2_000_000, KEYS);
         assert!((found.unwrap() - exact).abs() < 0.02, "{scale}: {found:?} instead of {exact}");
@@ -266,12 +266,12 @@ fn a_key_of_which_only_the_server_knows_is_no_miss() {
 fn a_change_of_policy_keeps_what_is_known() {
     let mut server = Server::new(1000, 2 * MIB);
     (0..800).for_each(|key| server.ask(key));
-    let objects = server.model.advice().objects;
+    let objects = server.model.advice().sample.objects;
     assert!(objects > 10);
     server.model.serve(policy("klru:samples=4"));
     let advice = server.model.advice();
     assert!(of(&advice, "klru").is_served && of(&advice, "klru").policy == policy("klru:samples=4"));
-    assert_eq!(advice.objects, objects);
+    assert_eq!(advice.sample.objects, objects);
 }
 
 #[test]

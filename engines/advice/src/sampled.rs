@@ -1,6 +1,7 @@
 //! Sampled keys, and the miniature caches that hold them.
 
 use crate::keys::{Id, Keys, Known};
+use crate::load::Load;
 use crate::miniatures::{Miniatures, Stored};
 use crate::observed::Pulse;
 use crate::sketch::ALL_HASHES;
@@ -10,21 +11,10 @@ use std::time::Duration;
 
 /// With fewer keys in a sample there is nothing to be learnt, and with more there is hardly more.
 pub(crate) const KEYS_RANGE: std::ops::RangeInclusive<usize> = 224..=16_384;
-/// Sampled requests between two pulses, after which fewer keys are sampled at once, before it is known how long the server works between them …
-pub(crate) const PER_PULSE: u64 = 5_000;
-/// … after which it takes this many times as many as it had time for of late …
-const FLOOD: f64 = 1.25;
-/// … and, if that was not enough, again after this many more each time.
-const PER_PULSE_MORE: u64 = PER_PULSE / 2;
 /// What is left of the sample then: a flood may need much more time than there is.
 const LESS_IN_FLOOD: f64 = 0.5;
-/// The part of the time that it takes if it has to be lowered: requests are not equally many in each second.
-const TIME_TAKEN: f64 = 0.9;
 /// What is left of the sample if its keys need a little more memory than there is.
 const LESS_IN_MEMORY: f64 = 0.75;
-/// Less than this is no processor time: it was not measured exactly.
-const BUSY_LEAST: Duration = Duration::from_millis(50);
-
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extent {
     /// The share of all keys at first, and at most.
@@ -46,18 +36,8 @@ pub(crate) struct Sampled {
     limit: f64,
     keys: Keys,
     sets: Vec<Miniatures>,
-    /// Requests looked at since the last pulse, and since it was last asked whether more keys can be sampled.
-    looked_at: u64,
-    looked_at_since_raised: u64,
-    /// About how many requests there were since the last pulse, sampled or not.
-    requests: f64,
-    /// Beyond this many since the last pulse fewer keys are sampled.
-    allowed: u64,
-    /// So many in a second are a flood, as far as is known.
-    flood: u64,
+    load: Load,
     now: Seconds,
-    /// The pulse since which requests are counted in `looked_at`: one in a second, however often advice is asked for.
-    counted_since: Option<Pulse>,
 }
 
 impl Sampled {
@@ -75,13 +55,8 @@ impl Sampled {
             limit: 0.0,
             keys: Keys::new(extent.keys),
             sets: policies.map(|policy| Miniatures::new(policy, scales, extent.keys)).collect(),
-            looked_at: 0,
-            looked_at_since_raised: 0,
-            requests: 0.0,
-            allowed: PER_PULSE,
-            flood: 0,
+            load: Load::new(extent.per_cpu_second),
             now: Seconds(0),
-            counted_since: None,
         }
     }
 
@@ -109,16 +84,13 @@ impl Sampled {
     /// A request was seen; what is known of its key is forgotten, if it has expired. At most so many are, and then fewer keys are sampled.
     pub(crate) fn look(&mut self, hash: u64, now: Seconds) {
         self.now = now;
-        self.looked_at += 1;
-        self.looked_at_since_raised += 1;
-        self.requests += self.rate().recip();
+        let is_flood = self.load.count(self.rate());
         if let Some(id) = self.keys.find(hash)
             && self.keys.get(id).is_some_and(|known| known.expires <= now.0)
         {
             self.remove(id);
         }
-        if self.looked_at >= self.allowed {
-            self.allowed = self.looked_at + PER_PULSE_MORE;
+        if is_flood {
             self.lower(LESS_IN_FLOOD);
         }
     }
@@ -226,34 +198,18 @@ impl Sampled {
         if (self.room() - self.limit).abs() > self.limit / 100.0 {
             self.fit();
         }
-        self.bound_time(pulse);
-    }
-
-    /// Samples fewer keys if too many requests were looked at for the time that the server has worked.
-    fn bound_time(&mut self, pulse: Pulse) {
-        if let Some(since) = self.counted_since {
-            if pulse.now == since.now {
-                return;
-            }
-            let busy = pulse.busy.saturating_sub(since.busy).max(BUSY_LEAST);
-            let allowed = self.extent.per_cpu_second * busy.as_secs_f64();
-            // With as few keys as there are now: fewer are sampled already since a flood began.
-            let looked_at = self.requests * self.rate();
-            if looked_at > allowed {
-                self.lower(TIME_TAKEN * allowed / looked_at);
-            }
-            self.flood = ((FLOOD * allowed) as u64).max(self.flood / 2);
+        if let Some(share) = self.load.pulse(pulse, self.rate()) {
+            self.lower(share);
         }
-        self.counted_since = Some(pulse);
-        (self.looked_at, self.requests, self.allowed) = (0, 0.0, PER_PULSE.max(self.flood));
     }
 
     /// The server has worked for so long since this was asked last. If few keys are sampled, though there is memory and time for four times as
     /// many, it may be twice as many.
     pub(crate) fn raise_if_cheap(&mut self, busy: Duration) {
-        let looked_at = std::mem::take(&mut self.looked_at_since_raised) as f64;
-        let is_cheap = looked_at < self.extent.per_cpu_second / 4.0 * busy.max(BUSY_LEAST).as_secs_f64();
-        if is_cheap && self.keys.len() < self.keys.most() / 4 && self.rate() < self.extent.first_rate {
+        if self.load.is_cheap(busy)
+            && self.keys.len() < self.keys.most() / 4
+            && self.rate() < self.extent.first_rate
+        {
             self.threshold =
                 self.threshold.saturating_mul(2).min((self.extent.first_rate * ALL_HASHES) as u64);
             self.fit();

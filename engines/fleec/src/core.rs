@@ -31,10 +31,16 @@ pub(crate) struct Core {
     pub(crate) flushes: Flushes<Ticket>,
     /// Whether sessions have ended what they did before a flush: until then the crawler does not set out for it.
     pub(crate) quiescence: Arc<Quiescence>,
-    pub(crate) crawler: Crawler,
-    pub(crate) short_lived: ShortLived,
+    pub(crate) expiry: ExpirySearch,
     pub(crate) walks: Walks,
     pub(crate) arriving: Arriving,
+}
+
+/// Finds expired items that no client requests.
+#[derive(Debug)]
+pub(crate) struct ExpirySearch {
+    pub(crate) crawler: Crawler,
+    pub(crate) short_lived: ShortLived,
 }
 
 impl Core {
@@ -90,8 +96,7 @@ impl Core {
             announcements: Announcements::default(),
             flushes: Flushes::default(),
             quiescence: Arc::default(),
-            crawler: Crawler::default(),
-            short_lived,
+            expiry: ExpirySearch { crawler: Crawler::default(), short_lived },
             walks: Walks::default(),
             arriving: Arriving::default(),
         })

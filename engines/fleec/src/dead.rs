@@ -118,13 +118,13 @@ fn stamp_again(local: &mut Local, (at, hash): (Offset, u64), now: Seconds) {
 /// Does a slice of the crawler's work. False if there is nothing to do for now.
 pub(crate) fn crawl(local: &mut Local, now: Seconds) -> bool {
     let core = local.core().clone();
-    core.crawler.crawl((&core.flushes, &core.quiescence), now, |bucket| clean(local, bucket, now).next)
+    core.expiry.crawler.crawl((&core.flushes, &core.quiescence), now, |bucket| clean(local, bucket, now).next)
 }
 
 /// Removes some of the short-lived items that have expired. False if there are none left.
 pub(crate) fn remove_short_lived(local: &mut Local, now: Seconds) -> bool {
     let core = local.core().clone();
-    let Some(due) = core.short_lived.take_due(now) else {
+    let Some(due) = core.expiry.short_lived.take_due(now) else {
         return false;
     };
     for at in due {

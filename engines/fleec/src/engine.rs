@@ -104,8 +104,8 @@ impl Control for FleecEngine {
 
     fn tune(&self, tuning: Tuning) {
         match tuning {
-            Tuning::Crawler(switch) => self.core.crawler.switch(switch),
-            Tuning::CrawlNow => self.core.crawler.ask(),
+            Tuning::Crawler(switch) => self.core.expiry.crawler.switch(switch),
+            Tuning::CrawlNow => self.core.expiry.crawler.ask(),
             // Pages move only when a class needs one.
             Tuning::Automove(_) => {}
         }

@@ -35,7 +35,7 @@ impl Local {
             cache: ChunkCache::new(&core.memory),
             retired: Retired::default(),
             uncounted: 0,
-            lane: core.short_lived.lane(),
+            lane: core.expiry.short_lived.lane(),
             recalls_seen: 0,
             participant: core.quiescence.register(),
             core,

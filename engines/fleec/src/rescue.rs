@@ -85,7 +85,7 @@ fn rescue(
     local.core().memory.count_rescued();
     dead::follow_up(local, (to, hash), generation, now);
     if let Some(item) = local.core().item(to, now) {
-        local.core().short_lived.note(local.lane(), to, item.expiry(), now);
+        local.core().expiry.short_lived.note(local.lane(), to, item.expiry(), now);
     }
     true
 }

@@ -10,8 +10,8 @@ pub(crate) fn of(core: &Core) -> EngineStats {
     EngineStats {
         items: held.iter().map(|held| held.items).sum(),
         bytes: held.iter().map(|held| held.bytes).sum(),
-        crawling: core.crawler.is_crawling(),
-        crawls: core.crawler.crawls(),
+        crawling: core.expiry.crawler.is_crawling(),
+        crawls: core.expiry.crawler.crawls(),
         items_rescued: core.memory.items_rescued(),
         pages_free: core.memory.slab().pool_size(),
         index_bytes: core.table.committed() as u64,
@@ -21,8 +21,8 @@ pub(crate) fn of(core: &Core) -> EngineStats {
         memory_limit: budget.limit() as u64,
         memory_reserve: core.plan.reserve as u64,
         memory_used: budget.used() as u64,
-        short_lived_untracked: core.short_lived.untracked(),
-        short_lived_busy: core.short_lived.busy(),
+        short_lived_untracked: core.expiry.short_lived.untracked(),
+        short_lived_busy: core.expiry.short_lived.busy(),
         region_no_room: core.shell.region().refusals(),
         classes: class_stats(core, &held),
         ..EngineStats::counted(registry.since_reset())

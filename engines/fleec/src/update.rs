@@ -388,7 +388,7 @@ impl<'n> Writer<'n, '_, '_> {
             pending.published();
         }
         self.counters.item_put(class, bytes);
-        core.short_lived.note(self.lane, at, item.expiry(), self.now);
+        core.expiry.short_lived.note(self.lane, at, item.expiry(), self.now);
         if let Some(present) = present {
             core.account_removed(self.counters, &present.item, present.why(), self.now);
         }
@@ -428,7 +428,7 @@ impl<'n> Writer<'n, '_, '_> {
             return Attempt::Again;
         }
         if let Some(expiry) = stored {
-            self.core.short_lived.note(self.lane, item.at, expiry, self.now);
+            self.core.expiry.short_lived.note(self.lane, item.at, expiry, self.now);
         }
         if change.recency == Recency::Bump {
             item.note_read(self.now);

@@ -25,7 +25,7 @@ macro_rules! counters {
         }
 
         impl Counts {
-            pub(super) fn told(&self) -> Counters {
+            pub(super) fn values(&self) -> Counters {
                 Counters { $($name: self.$name.get(),)* }
             }
         }

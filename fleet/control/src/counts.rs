@@ -1,4 +1,4 @@
-//! What is counted of membership. Each figure is a row.
+//! The counters of membership, a row each.
 
 use guira_sync::atomic::{AtomicU64, Ordering};
 

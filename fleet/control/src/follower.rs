@@ -1,6 +1,6 @@
 //! The pools of etcd as a router sees them: the texts of configurations, followed by a thread of their own.
 //!
-//! What was good once is kept: an etcd that is away, has lost a pool or has a broken one changes nothing.
+//! The last good state is kept: an etcd that is unreachable, has lost a pool or has a broken one changes nothing.
 
 use crate::counts::{ControlCount, ControlCounts};
 use crate::etcd::{Etcd, EtcdError, EtcdOptions};
@@ -12,7 +12,7 @@ use std::io;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// What is in front of the name of a pool in a configuration.
+/// The prefix of the name of a pool in a configuration.
 pub const ETCD: &str = "etcd:";
 
 /// How long a change is waited for in one request. A connection that has died, and a member that hangs, are found by the next one: within what a
@@ -20,7 +20,7 @@ pub const ETCD: &str = "etcd:";
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Changes that follow each other are seen together, and an etcd that ends every watch is not asked all the time.
 const SPACING: Duration = Duration::from_millis(100);
-/// How long is waited before etcd is asked again that has not answered.
+/// The wait before the next request to an etcd that has not answered.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// Follows the pools of a cluster of etcd.
@@ -48,7 +48,7 @@ struct State {
 }
 
 impl Follower {
-    /// Starts to follow. `tell` is called when a pool is another one than before, on the follower's thread, which ends some time after
+    /// Starts to follow. `notify` is called when a pool is another one than before, on the follower's thread, which ends some time after
     /// the follower is dropped.
     ///
     /// # Errors
@@ -56,7 +56,7 @@ impl Follower {
     pub fn start(
         options: EtcdOptions,
         counts: Arc<ControlCounts>,
-        tell: impl Fn() + Send + 'static,
+        notify: impl Fn() + Send + 'static,
     ) -> Result<Self, EtcdError> {
         let store = Store::new(Etcd::new(options, counts.clone())?);
         let shared = Arc::new(Shared::default());
@@ -64,11 +64,11 @@ impl Follower {
             shared: Arc::downgrade(&shared),
             counts,
             store,
-            is_away: false,
+            is_unreachable: false,
             faults: BTreeMap::new(),
         };
         let thread = guira_sync::thread::Builder::new().name("guira-etcd".to_owned());
-        thread.spawn(move || follow.run(&tell)).map_err(no_thread)?;
+        thread.spawn(move || follow.run(&notify)).map_err(no_thread)?;
         Ok(Follower { shared })
     }
 
@@ -112,17 +112,17 @@ impl Shared {
 }
 
 struct Follow {
-    /// Gone when nobody follows any more.
+    /// Gone when no follower is left.
     shared: Weak<Shared>,
     counts: Arc<ControlCounts>,
     store: Store,
-    is_away: bool,
-    /// What was wrong with pools last.
+    is_unreachable: bool,
+    /// The last problems of pools.
     faults: BTreeMap<String, String>,
 }
 
 impl Follow {
-    fn run(mut self, tell: &dyn Fn()) {
+    fn run(mut self, notify: &dyn Fn()) {
         loop {
             let turn = Stopwatch::start();
             let seen = self.store.pools();
@@ -136,10 +136,10 @@ impl Follow {
                     continue;
                 }
             };
-            self.learn(&shared, &seen, tell);
+            self.learn(&shared, &seen, notify);
             drop(shared);
             if let Err(error) = self.store.wait_for_pools(&seen, PATIENCE) {
-                // It is asked for all pools next, and what is wrong is told then.
+                // All pools are requested next; problems are reported then.
                 tracing::debug!(%error, "the etcd watch failed");
                 guira_sync::thread::sleep(RETRY);
             }
@@ -148,7 +148,7 @@ impl Follow {
     }
 
     fn fail(&mut self, shared: &Shared, error: &EtcdError) {
-        if !std::mem::replace(&mut self.is_away, true) {
+        if !std::mem::replace(&mut self.is_unreachable, true) {
             // Operator: Bring etcd back. Servers are not replaced until then.
             tracing::warn!("etcd is unreachable; keeping the current pools: {error}");
         }
@@ -156,8 +156,8 @@ impl Follow {
         shared.came.notify_all();
     }
 
-    fn learn(&mut self, shared: &Shared, view: &View, tell: &dyn Fn()) {
-        if std::mem::take(&mut self.is_away) {
+    fn learn(&mut self, shared: &Shared, view: &View, notify: &dyn Fn()) {
+        if std::mem::take(&mut self.is_unreachable) {
             tracing::info!("etcd is reachable again");
         }
         self.counts.set_revision(view.revision());
@@ -185,7 +185,7 @@ impl Follow {
             faults
                 .insert(name.clone(), format!("pool {name} was removed from etcd; keeping its last version"));
         }
-        // Each is told once, however often it is looked.
+        // Each is reported once, however often it is checked.
         for (name, fault) in &faults {
             if self.faults.get(name) != Some(fault) {
                 tracing::warn!("{fault}");
@@ -196,7 +196,7 @@ impl Follow {
         drop(state);
         shared.came.notify_all();
         if has_changed {
-            tell();
+            notify();
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Decides when the slot of a lost server is given to a spare. Time is a parameter, and nothing here does I/O.
 //!
 //! A registration that is missing says little: its lease may have ended because etcd, or the network to it, was away. So a server has
-//! to be missing for the *hold-down*, all of it while etcd has answered; when many are missing at once nobody is replaced; and who asks for
+//! to be missing for the *hold-down*, all of it while etcd has answered; when many are missing at once no server is replaced; and who asks for
 //! a replacement first asks the server itself ([`Proposal::lost`]).
 
 use crate::change::Stage;
@@ -9,10 +9,10 @@ use crate::pool::{Pool, Slot, is_same};
 use crate::registration::Registration;
 use std::time::Duration;
 
-/// Of so many slots one may be lost: more is no failure of servers.
+/// Of this many slots one may be lost: more is no failure of servers.
 const SHARE: usize = 10;
 
-/// What is known of a pool over time.
+/// The known state of a pool over time.
 #[derive(Debug, Default)]
 pub(crate) struct Keeper {
     /// By slot: the server that has gone from it, and since when.
@@ -29,11 +29,11 @@ struct Missing {
     since: Duration,
 }
 
-/// What is to be done about a slot.
+/// The action for a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Proposal {
     pub(crate) slot: usize,
-    /// Who is gone, and is to be asked first: one that answers keeps what it has.
+    /// The missing server, to be probed first: one that answers keeps its slot.
     pub(crate) lost: Option<String>,
     pub(crate) remedy: Remedy,
 }
@@ -41,18 +41,18 @@ pub(crate) struct Proposal {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Remedy {
     Give(Registration),
-    /// Who has handed it over has it again: it has heard of each change of its keys.
+    /// The server that has handed it over has it again: it has received each change of its keys.
     TakeBack(Registration),
     /// Its keys stay where they are.
     GiveUp,
 }
 
-/// What is to be done about a pool.
+/// The action for a pool.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Verdict {
     pub(crate) proposals: Vec<Proposal>,
     pub(crate) missing: usize,
-    /// They are too many: nobody is replaced.
+    /// They are too many: no server is replaced.
     pub(crate) too_many: bool,
 }
 
@@ -96,7 +96,7 @@ impl Keeper {
         }
     }
 
-    /// etcd has not answered: nobody knows any more how long who is missing has been.
+    /// etcd has not answered: the time for which servers have been missing is unknown.
     pub(crate) fn lost_contact(&mut self) {
         self.missing.clear();
         self.others.clear();
@@ -106,7 +106,7 @@ impl Keeper {
         self.missing.resize(pool.slots.len(), None);
         self.others.resize(pool.slots.len(), None);
         for (slot, missing) in pool.slots.iter().zip(&mut self.missing) {
-            // Whoever has replaced it, and whether or not etcd's answer was heard.
+            // Whichever member has replaced it, and whether or not etcd's reply arrived.
             if missing
                 .as_ref()
                 .is_some_and(|before| slot.server.as_ref().is_some_and(|server| before.server != *server))
@@ -122,7 +122,7 @@ impl Keeper {
     }
 }
 
-/// What is known of one server.
+/// The known state of one server.
 fn update(missing: &mut Option<Missing>, server: Option<&str>, registered: &[Registration], now: Duration) {
     let gone = server.filter(|server| !registered.iter().any(|one| is_same(&one.server, server)));
     match gone {

@@ -25,5 +25,5 @@ pub use member::{Member, MemberOptions};
 pub use order::{Order, OrderState};
 pub use pool::{Pool, PoolError, Rules, Slot};
 pub use registration::Registration;
-pub use servers::{AskError, Key, Servers};
+pub use servers::{CommandError, Key, Servers};
 pub use store::{Leadership, Lease, Store, StoreError, View};

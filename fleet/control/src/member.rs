@@ -1,4 +1,4 @@
-//! Beside each server: registers it while it answers, empties it before it is a spare, and leads if nobody else does.
+//! Beside each server: registers it while it answers, empties it before it is a spare, and leads if no other member does.
 
 use crate::counts::ControlCounts;
 use crate::etcd::{Etcd, EtcdError, EtcdOptions, Outcome};
@@ -17,9 +17,9 @@ use std::time::Duration;
 const LOOK: Duration = Duration::from_secs(2);
 /// Changes that follow each other are seen together.
 const SPACING: Duration = Duration::from_millis(100);
-/// How long is waited before etcd is asked again that has not answered.
+/// The wait before the next request to an etcd that has not answered.
 const RETRY: Duration = Duration::from_secs(1);
-/// A lease is kept alive so many times before it would end.
+/// The number of times that a lease is kept alive before it would end.
 const KEPT_ALIVE: u32 = 3;
 
 /// A server, and where it is registered.
@@ -52,8 +52,8 @@ pub struct Member {
     /// Of the pools, while this is the leader.
     keepers: HashMap<String, Keeper>,
     since: Stopwatch,
-    /// What is wrong, as it was logged last.
-    told: Option<String>,
+    /// The last logged problem.
+    reported: Option<String>,
 }
 
 #[derive(Debug)]
@@ -82,16 +82,16 @@ impl Member {
             flushed: Stopwatch::start(),
             keepers: HashMap::new(),
             since: Stopwatch::start(),
-            told: None,
+            reported: None,
         })
     }
 
-    /// Keeps the server registered until `is_over` says so, whatever fails meanwhile; then the registration is taken back.
+    /// Keeps the server registered until `is_over` is true, whatever fails; then the registration is removed.
     pub fn run(&mut self, mut is_over: impl FnMut() -> bool) {
         while !is_over() {
             let turn = Stopwatch::start();
             if let Err(error) = self.turn() {
-                self.tell(&error.to_string());
+                self.report(&error.to_string());
                 guira_sync::thread::sleep(RETRY);
             }
             guira_sync::thread::sleep(SPACING.saturating_sub(turn.elapsed()));
@@ -112,9 +112,9 @@ impl Member {
         if let Some(order) = view.order(&self.options.pool, &self.server) {
             self.upgrades.obey(&mut self.store, order)?;
         }
-        if let Err(error) = self.servers.ask_target("version", &["VERSION"]) {
+        if let Err(error) = self.servers.send_to_target("version", &["VERSION"]) {
             self.give_up();
-            self.tell(&format!(
+            self.report(&format!(
                 "server {} is not registered because it does not reply: {error}",
                 self.server
             ));
@@ -123,7 +123,7 @@ impl Member {
         }
         let lease = self.keep_lease()?;
         let is_registered = self.register(&view, lease)?;
-        // Who leads goes on when its own pool is gone: nobody else can lead meanwhile.
+        // The leader continues when its own pool is gone: no other member can lead until then.
         if is_registered || view.led_by(lease).is_some() {
             self.lead(&view, lease)?;
         }
@@ -157,13 +157,13 @@ impl Member {
             Ok(pool) => pool.slot_of(&self.server).is_some(),
             // An etcd that has lost its pools must not have every server flushed.
             Err(error) => {
-                self.tell(&format!("server {} is not registered: {error}", self.server));
+                self.report(&format!("server {} is not registered: {error}", self.server));
                 return Ok(false);
             }
         };
         if let Some(other) = view.other_pool_of(&self.server, &pool).filter(|_| !serves) {
             self.give_up();
-            self.tell(&format!(
+            self.report(&format!(
                 "server {} serves pool {other}; neither registered in pool {pool} nor flushed",
                 self.server
             ));
@@ -172,7 +172,7 @@ impl Member {
         let known = view.registered(&pool).find(|known| known.server == self.server);
         match known {
             Some(known) if known.lease != lease => {
-                self.tell(&format!(
+                self.report(&format!(
                     "server {} has the registration of another or an earlier member; waiting until it ends",
                     self.server
                 ));
@@ -183,11 +183,11 @@ impl Member {
             Some(known) if !serves && known.is_empty && self.flushed.elapsed() < LOOK => return Ok(true),
             _ => {}
         }
-        // A spare too, again and again: routers that do not know yet that it has lost its slot go on filling it.
+        // A spare too, again and again: routers that do not know yet that it has lost its slot continue filling it.
         if !serves {
-            if let Err(error) = self.servers.ask_target("flush_all", &["OK"]) {
+            if let Err(error) = self.servers.send_to_target("flush_all", &["OK"]) {
                 self.give_up();
-                self.tell(&format!(
+                self.report(&format!(
                     "server {} cannot become a spare because flush_all failed: {error}",
                     self.server
                 ));
@@ -209,10 +209,10 @@ impl Member {
         };
         if self.store.register(view, &registration, lease)? == Outcome::Done {
             let role = if serves { "with a slot" } else { "as a spare" };
-            self.told = None;
+            self.reported = None;
             tracing::info!(server = self.server, pool = registration.pool, "registered the server {role}");
         }
-        // What is registered now is seen in the next view.
+        // The next view has the new registration.
         Ok(false)
     }
 
@@ -236,13 +236,13 @@ impl Member {
             let verdict = self.keepers.entry(name.to_owned()).or_default().decide(pool, &registered, now);
             if verdict.too_many {
                 let missing = verdict.missing;
-                self.tell(&format!(
+                self.report(&format!(
                     "{missing} servers of pool {name} are down at the same time; replacing none"
                 ));
             }
             for proposal in verdict.proposals {
                 if self.carry_out(view, name, &proposal, leadership)? {
-                    // The rest is decided on what is there then.
+                    // The rest is decided on the view at that time.
                     return Ok(());
                 }
             }
@@ -263,7 +263,7 @@ impl Member {
             && self.servers.is_there(lost)
         {
             self.keepers.entry(name.to_owned()).or_default().answered(lost);
-            self.tell(&format!(
+            self.report(&format!(
                 "server {lost} of pool {name} is not registered but replies; it keeps slot {slot}"
             ));
             return Ok(false);
@@ -273,7 +273,7 @@ impl Member {
                 // A router that has not heard yet of an earlier change may have filled it since its member has flushed it; and it may be gone.
                 if let Err(error) = self.servers.flush(&spare.server) {
                     let server = &spare.server;
-                    self.tell(&format!("spare {server} cannot take slot {slot} of pool {name}: {error}"));
+                    self.report(&format!("spare {server} cannot take slot {slot} of pool {name}: {error}"));
                     return Ok(false);
                 }
                 self.store.give(view, name, *slot, spare, Some(leadership))
@@ -281,7 +281,7 @@ impl Member {
             Remedy::TakeBack(former) => {
                 if let Err(error) = self.servers.greet(&former.server) {
                     let server = &former.server;
-                    self.tell(&format!(
+                    self.report(&format!(
                         "server {server} cannot take back slot {slot} of pool {name}: {error}"
                     ));
                     return Ok(false);
@@ -301,7 +301,7 @@ impl Member {
             Ok(()) => {}
             Err(StoreError::Etcd(error)) => return Err(error),
             Err(error) => {
-                self.tell(&format!("slot {slot} of pool {name}: {error}"));
+                self.report(&format!("slot {slot} of pool {name}: {error}"));
                 return Ok(true);
             }
         }
@@ -314,18 +314,18 @@ impl Member {
         self.keepers.clear();
         let Some(lease) = self.lease.take() else { return };
         if let Err(error) = self.store.etcd().revoke(lease.id) {
-            self.tell(&format!(
+            self.report(&format!(
                 "cannot remove the registration of server {} before its lease ends: {error}",
                 self.server
             ));
         }
     }
 
-    /// Logs what is wrong, once.
-    fn tell(&mut self, what: &str) {
-        if self.told.as_deref() != Some(what) {
+    /// Logs a problem, once.
+    fn report(&mut self, what: &str) {
+        if self.reported.as_deref() != Some(what) {
             tracing::warn!("{what}");
-            self.told = Some(what.to_owned());
+            self.reported = Some(what.to_owned());
         }
     }
 }

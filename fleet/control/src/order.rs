@@ -1,4 +1,4 @@
-//! What a member is asked to do with its server, and what came of it.
+//! Orders to a member about its server, and their results.
 
 use crate::etcd::Entry;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ pub struct Order {
     pub said: String,
     #[serde(skip)]
     pub(crate) revision: i64,
-    /// That of who has given the order.
+    /// The lease of the program that gave the order.
     #[serde(skip)]
     pub(crate) lease: i64,
 }
@@ -32,7 +32,7 @@ pub enum OrderState {
 }
 
 impl Order {
-    pub(crate) fn asked(pool: &str, server: &str) -> Self {
+    pub(crate) fn requested(pool: &str, server: &str) -> Self {
         let (pool, server, state) = (pool.to_owned(), server.to_owned(), OrderState::Asked);
         Order { pool, server, state, said: String::new(), revision: 0, lease: 0 }
     }

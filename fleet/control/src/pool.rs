@@ -145,7 +145,7 @@ impl Pool {
     /// Whether it can be used.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// If it is invalid.
     pub(crate) fn check(&self) -> Result<(), PoolError> {
         if self.slots.is_empty() {
             return Err(PoolError::Empty);

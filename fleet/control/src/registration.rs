@@ -16,7 +16,7 @@ pub struct Registration {
     /// It was emptied since it last served a slot: it may take another one.
     #[serde(default)]
     pub is_empty: bool,
-    /// Its member was told how to upgrade it.
+    /// Its member has a command to upgrade it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub can_upgrade: bool,
     /// When it was registered.

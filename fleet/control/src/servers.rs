@@ -15,10 +15,10 @@ const DELETED_AT_ONCE: usize = 500;
 
 /// Why a server does not count as answering.
 #[derive(Debug, thiserror::Error)]
-pub enum AskError {
+pub enum CommandError {
     #[error(transparent)]
     Text(#[from] TextError),
-    /// A pool names it so that nobody can find it.
+    /// Its name in the pool does not resolve.
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
     #[error("unexpected reply '{0}'")]
@@ -62,50 +62,50 @@ impl Servers {
     ///
     /// # Errors
     /// Why not.
-    pub fn greet(&self, server: &str) -> Result<(), AskError> {
-        self.ask(server, "version", &["VERSION"])
+    pub fn greet(&self, server: &str) -> Result<(), CommandError> {
+        self.send_command(server, "version", &["VERSION"])
     }
 
     /// Takes all items of a server away.
     ///
     /// # Errors
     /// It does not answer, or refuses.
-    pub fn flush(&self, server: &str) -> Result<(), AskError> {
-        self.ask(server, "flush_all", &["OK"])
+    pub fn flush(&self, server: &str) -> Result<(), CommandError> {
+        self.send_command(server, "flush_all", &["OK"])
     }
 
     /// Sends a server a line; its answer begins with one of `expected`.
     ///
     /// # Errors
     /// It does not answer, or something else.
-    pub fn ask(&self, server: &str, line: &str, expected: &[&str]) -> Result<(), AskError> {
-        ask(self.open(server)?, line, expected)
+    pub fn send_command(&self, server: &str, line: &str, expected: &[&str]) -> Result<(), CommandError> {
+        exchange(self.open(server)?, line, expected)
     }
 
     /// Asks the one that `target` names.
-    pub(crate) fn ask_target(&self, line: &str, expected: &[&str]) -> Result<(), AskError> {
-        ask(Connection::open(&self.target)?, line, expected)
+    pub(crate) fn send_to_target(&self, line: &str, expected: &[&str]) -> Result<(), CommandError> {
+        exchange(Connection::open(&self.target)?, line, expected)
     }
 
     /// What a server says of itself.
     ///
     /// # Errors
     /// It does not answer, or refuses.
-    pub fn stats(&self, server: &str) -> Result<HashMap<String, String>, AskError> {
+    pub fn stats(&self, server: &str) -> Result<HashMap<String, String>, CommandError> {
         let mut all = HashMap::new();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let reply = self.open(server)?.stats("", |name, value| drop(all.insert(text(name), text(value))))?;
         match reply {
-            StatsReply::Told => Ok(all),
-            StatsReply::Refused(line) => Err(AskError::Answer(text(&line))),
+            StatsReply::Sent => Ok(all),
+            StatsReply::Refused(line) => Err(CommandError::Answer(text(&line))),
         }
     }
 
-    /// Passes all keys of a server on, each once or, if it is stored anew meanwhile, more often.
+    /// Passes all keys of a server on, each once or, if it is stored again, more often.
     ///
     /// # Errors
     /// It does not answer, or lists no keys.
-    pub fn keys(&self, server: &str, mut pass: impl FnMut(Key)) -> Result<(), AskError> {
+    pub fn keys(&self, server: &str, mut pass: impl FnMut(Key)) -> Result<(), CommandError> {
         let mut connection = self.open(server)?;
         connection.send(b"lru_crawler mgdump all\r\n")?;
         loop {
@@ -114,7 +114,7 @@ impl Servers {
                 Some(key) => pass(Key::of(key)),
                 None if line == reply::META_MISS => return Ok(()),
                 None if line == reply::OK => {}
-                None => return Err(AskError::Answer(String::from_utf8_lossy(line).into_owned())),
+                None => return Err(CommandError::Answer(String::from_utf8_lossy(line).into_owned())),
             }
         }
     }
@@ -123,7 +123,7 @@ impl Servers {
     ///
     /// # Errors
     /// It does not answer, or refuses.
-    pub fn delete(&self, server: &str, keys: &[Key]) -> Result<(), AskError> {
+    pub fn delete(&self, server: &str, keys: &[Key]) -> Result<(), CommandError> {
         let mut connection = self.open(server)?;
         for keys in keys.chunks(DELETED_AT_ONCE) {
             let mut requests = Vec::new();
@@ -139,30 +139,30 @@ impl Servers {
                 }
                 // Those that are gone already may be told of.
                 if line != reply::META_NOT_FOUND {
-                    return Err(AskError::Answer(String::from_utf8_lossy(line).into_owned()));
+                    return Err(CommandError::Answer(String::from_utf8_lossy(line).into_owned()));
                 }
             }
         }
         Ok(())
     }
 
-    fn open(&self, server: &str) -> Result<Connection, AskError> {
+    fn open(&self, server: &str) -> Result<Connection, CommandError> {
         Ok(Connection::open(&self.target.at(endpoint_of(server)?))?)
     }
 
     /// As [`Servers::greet`]; what cannot be asked is taken to be there.
     pub(crate) fn is_there(&self, server: &str) -> bool {
-        !matches!(self.greet(server), Err(AskError::Text(_) | AskError::Answer(_)))
+        !matches!(self.greet(server), Err(CommandError::Text(_) | CommandError::Answer(_)))
     }
 }
 
-fn ask(mut connection: Connection, line: &str, expected: &[&str]) -> Result<(), AskError> {
+fn exchange(mut connection: Connection, line: &str, expected: &[&str]) -> Result<(), CommandError> {
     connection.send(format!("{line}\r\n").as_bytes())?;
     let line = connection.line()?;
     if expected.iter().any(|expected| line.starts_with(expected.as_bytes())) {
         return Ok(());
     }
-    Err(AskError::Answer(String::from_utf8_lossy(line).into_owned()))
+    Err(CommandError::Answer(String::from_utf8_lossy(line).into_owned()))
 }
 
 fn endpoint_of(server: &str) -> Result<Endpoint, EndpointError> {

@@ -102,8 +102,11 @@ mod tests {
             (["a:1", "c:1"], serde_json::json!([null, {"other": "b:1", "stage": "warming"}]), 9),
             (["a:1", "c:1"], serde_json::json!([null, {"other": "b:1", "stage": "ending"}]), 10),
         ] {
-            let told = definition(&pool);
-            assert_eq!((&told["servers"], &told["handovers"]), (&serde_json::json!(servers), &handover));
+            let published = definition(&pool);
+            assert_eq!(
+                (&published["servers"], &published["handovers"]),
+                (&serde_json::json!(servers), &handover)
+            );
             assert_eq!((pool.slot_of("b:1"), pool.slot_of("c:1")), (Some(1), Some(1)), "neither is a spare");
             pool.step_handover(1, Some("east"), now_s);
         }
@@ -127,9 +130,9 @@ mod tests {
             let mut pool = pool(&["a:1", "b:1"]);
             pool.announce_resize(to, &spares.iter().collect::<Vec<_>>(), 7);
             for stage in ["announced", "warming", "ending"] {
-                let told = definition(&pool);
-                assert_eq!(told["servers"], serde_json::json!(servers));
-                assert_eq!(told["resize"], serde_json::json!({"from": 2, "to": to, "stage": stage}));
+                let published = definition(&pool);
+                assert_eq!(published["servers"], serde_json::json!(servers));
+                assert_eq!(published["resize"], serde_json::json!({"from": 2, "to": to, "stage": stage}));
                 pool.step_resize(8);
             }
             let expected = &["a:1", "b:1", "c:1"][..to];
@@ -146,9 +149,9 @@ mod tests {
         let mut twice = pool(&["a:1", "b:1"]);
         twice.announce_handover(0, &spare("b:1"), 7);
         assert_eq!(twice.check(), Err(PoolError::Twice("b:1".to_owned())));
-        let mut nobody = Pool::of_empty_slots(1, Rules::default());
-        nobody.announce_handover(0, &spare("c:1"), 7);
-        assert_eq!(nobody.check(), Err(PoolError::Handover(0)));
+        let mut empty = Pool::of_empty_slots(1, Rules::default());
+        empty.announce_handover(0, &spare("c:1"), 7);
+        assert_eq!(empty.check(), Err(PoolError::Handover(0)));
         let mut short = pool(&["a:1", "b:1"]);
         short.announce_resize(4, &[&spare("c:1")], 7);
         assert_eq!(short.check(), Err(PoolError::Resize(2, 4, 3)));

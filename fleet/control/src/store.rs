@@ -1,4 +1,4 @@
-//! What is kept in etcd, below a prefix:
+//! The data in etcd, below a prefix:
 //!
 //! | key | value | lease |
 //! |---|---|---|
@@ -125,12 +125,12 @@ impl View {
         self.registered(pool).any(|one| crate::pool::is_same(&one.server, server))
     }
 
-    /// What the member of a server was asked to do.
+    /// The order to the member of a server.
     pub fn order(&self, pool: &str, server: &str) -> Option<&Order> {
         self.orders.iter().find(|order| order.pool == pool && order.server == server)
     }
 
-    /// Whether some member of a pool was asked for something.
+    /// Whether some member of a pool has an order.
     pub fn has_orders(&self, pool: &str) -> bool {
         self.orders.iter().any(|order| order.pool == pool)
     }
@@ -157,7 +157,7 @@ impl View {
     }
 }
 
-/// Whether a pool may have this name. Others are not looked at: what is behind a slash of theirs would be taken for a server.
+/// Whether a pool may have this name. Others are ignored: the part behind a slash would be taken for a server.
 pub(crate) fn is_name(name: &str) -> bool {
     let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     !name.is_empty() && name.len() <= NAME_MAX && name.bytes().all(is_good)
@@ -170,7 +170,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// What is kept in this cluster.
+    /// The data of this cluster.
     pub fn new(etcd: Etcd) -> Self {
         Store { etcd }
     }
@@ -233,7 +233,7 @@ impl Store {
     ) -> Result<(), StoreError> {
         let mut pool = view.pool(name)?.clone();
         let place = pool.slots.get_mut(slot).ok_or_else(|| StoreError::Slot(name.to_owned(), slot))?;
-        // Who leads gives away what nobody is registered for: a server that has just come back keeps its slot.
+        // The leader gives away slots without a registered server: a server that has just come back keeps its slot.
         let lost = leader.and(place.server.clone());
         place.server = Some(spare.server.clone());
         place.handover = None;
@@ -297,8 +297,8 @@ impl Store {
     ///
     /// # Errors
     /// There is such an order already, or etcd does not answer.
-    pub fn ask_for_upgrade(&mut self, pool: &str, server: &str, lease: Lease) -> Result<(), StoreError> {
-        let order = Order::asked(pool, server);
+    pub fn request_upgrade(&mut self, pool: &str, server: &str, lease: Lease) -> Result<(), StoreError> {
+        let order = Order::requested(pool, server);
         let key = self.order_key(&order);
         let put = Put { key: &key, value: &order.text(), lease: Some(lease.0) };
         match self.etcd.change(&[Condition::IsAbsent(&key)], &[put])? {
@@ -355,7 +355,7 @@ impl Store {
         self.etcd.revoke(lease.0)
     }
 
-    /// Registers a server that nobody else has registered, or changes what was registered with the same lease.
+    /// Registers a server that no other member has registered, or changes the registration with the same lease.
     pub(crate) fn register(
         &mut self,
         view: &View,

@@ -1,4 +1,4 @@
-//! A member upgrades its server when it is asked to: by a command of the operator's, once for each order.
+//! A member upgrades its server when it is requested to: by a command of the operator's, once for each order.
 
 use crate::etcd::{EtcdError, Outcome};
 use crate::order::{Order, OrderState};
@@ -21,7 +21,7 @@ impl Upgrades {
         self.command.is_some()
     }
 
-    /// Goes on with an order for the server.
+    /// Continues with an order for the server.
     pub(crate) fn obey(&mut self, store: &mut Store, order: &Order) -> Result<(), EtcdError> {
         match (order.state, &mut self.running) {
             (OrderState::Asked, None) => self.begin(store, order),
@@ -63,7 +63,7 @@ impl Upgrades {
         let child = shell.arg("-c").arg(command).stdin(Stdio::null()).stdout(Stdio::null()).spawn();
         match child {
             Ok(child) => self.running = Some(child),
-            // The order is seen to run, and by nobody, in the next turn.
+            // The next turn finds the order running without a child.
             // Operator: Correct the member's `--upgrade-command`, then run `guira fleet upgrade` again.
             Err(error) => tracing::error!("cannot run the upgrade command {command}: {error}"),
         }

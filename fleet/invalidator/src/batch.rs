@@ -11,7 +11,7 @@ pub(crate) struct Batch {
 pub(crate) enum Work {
     /// Delete these keys, each of which is there once.
     Delete(Vec<Box<[u8]>>),
-    /// Drop everything, since nobody knows what has changed.
+    /// Drop everything, since it is unknown what has changed.
     Flush,
 }
 

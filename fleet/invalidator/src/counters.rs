@@ -1,4 +1,4 @@
-//! What is counted. Each figure is a row, and its name in `/metrics`.
+//! The counters, a row each, with their names in `/metrics`.
 
 use crate::source::{Extent, Place};
 use guira_sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -40,7 +40,7 @@ guira_sync::counters! {
     }
 }
 
-/// So many lines in a row that are no change events, in so many seconds at least, are no exceptions among others.
+/// This many lines in a row that are no change events, in this many seconds at least, are no exceptions among others.
 const USELESS_LINES: u64 = 10;
 const USELESS_S: u64 = 10;
 
@@ -52,7 +52,7 @@ pub(crate) struct Counts {
     /// Relaxed: it is only printed.
     is_connected: AtomicBool,
     /// When the database was last heard of, in seconds since 1970. Relaxed: it is only printed.
-    heard: AtomicU64,
+    last_message: AtomicU64,
     /// Lines in a row that were no change events, and when the first of them came, in seconds since 1970. Relaxed: they are only printed.
     useless: AtomicU64,
     useless_since: AtomicU64,
@@ -74,9 +74,9 @@ impl Counts {
         self.values[counter as usize].load(Ordering::Relaxed)
     }
 
-    pub(crate) fn heard(&self, now: u64) {
+    pub(crate) fn record_message(&self, now: u64) {
         self.is_connected.store(true, Ordering::Relaxed);
-        self.heard.store(now, Ordering::Relaxed);
+        self.last_message.store(now, Ordering::Relaxed);
     }
 
     /// A line of a sender is skipped, since it is no change event.
@@ -128,11 +128,11 @@ impl Counts {
 
     /// For how many seconds nothing was heard, if anything ever was.
     pub(crate) fn silence(&self, now: u64) -> Option<u64> {
-        Some(self.last_heard()).filter(|heard| *heard > 0).map(|heard| now.saturating_sub(heard))
+        Some(self.last_message()).filter(|at| *at > 0).map(|at| now.saturating_sub(at))
     }
 
-    pub(crate) fn last_heard(&self) -> u64 {
-        self.heard.load(Ordering::Relaxed)
+    pub(crate) fn last_message(&self) -> u64 {
+        self.last_message.load(Ordering::Relaxed)
     }
 }
 
@@ -203,7 +203,7 @@ impl TargetCounts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Health {
     Up,
-    Away,
+    Down,
 }
 
 /// Whether a target has flushed what it was to flush.

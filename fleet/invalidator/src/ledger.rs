@@ -6,7 +6,7 @@ use guira_sync::simulated::is_planted;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// What is known of all batches; by default of no targets. It holds no more of them than the queues of targets.
+/// The known state of all batches; by default of no targets. It holds no more of them than the queues of targets.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     /// LOCK: invalidator_ledger. Leaf.

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A position is saved once every target has acknowledged all deletes before it, or has them in its spool on the disk, so that each delete arrives at least once, whenever
-//! the process ends. Without spools the log of the database is the queue, and a target that is away slows the reader down.
+//! the process ends. Without spools the log of the database is the queue, and a target that is unreachable slows the reader down.
 
 #![forbid(unsafe_code)]
 

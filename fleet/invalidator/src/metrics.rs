@@ -30,7 +30,7 @@ pub(crate) fn lag(shared: &Shared, now: u64) -> u64 {
     let since = match shared.view().ledger.oldest() {
         Some(oldest) => Some(oldest),
         None if counts.is_connected() => None,
-        None => Some(counts.last_heard()).filter(|heard| *heard > 0),
+        None => Some(counts.last_message()).filter(|at| *at > 0),
     };
     since.map_or(0, |since| now.saturating_sub(since))
 }
@@ -86,7 +86,7 @@ mod tests {
         let hidden = text(&shared, Form::Classic, true, 7);
         assert!(!hidden.contains("guira_invalidator_lag_bytes"), "it is not known where it is");
         assert!(!hidden.contains("guira_invalidator_silence"), "nothing was heard yet");
-        shared.counts.heard(5);
+        shared.counts.record_message(5);
         shared.view().ledger.passed(Place { file: 3, offset: 40 });
         let text = text(&shared, Form::Classic, true, 7);
         assert!(text.contains("\nguira_invalidator_lag_bytes 60\n"), "{text}");
@@ -112,7 +112,7 @@ mod tests {
     fn the_lag_is_that_of_the_oldest_change_under_way() {
         let shared = shared();
         assert_eq!(lag(&shared, 100), 0, "nothing is known yet");
-        shared.counts.heard(90);
+        shared.counts.record_message(90);
         assert_eq!(lag(&shared, 100), 0);
         shared.view().ledger.sent(1, 80, None);
         shared.view().ledger.sent(2, 85, None);

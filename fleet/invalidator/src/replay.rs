@@ -47,7 +47,7 @@ pub enum ReplayError {
     Fault(#[from] Fault),
 }
 
-/// Delivers what a part of the log has changed, unless `is_over` says so before. Positions and spools are left alone, and whoever reads the log at the same time goes on.
+/// Delivers what a part of the log has changed, unless `is_over` says so before. Positions and spools are left alone, and whoever reads the log at the same time continues.
 ///
 /// # Errors
 /// When the log cannot be read, has a gap, or there is no such target.

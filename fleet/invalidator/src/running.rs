@@ -54,7 +54,7 @@ struct Pipeline {
 /// Positions are saved at most once in this time.
 const SAVE_EVERY: Duration = Duration::from_millis(100);
 
-/// Starts an invalidator. It goes on by itself, but for positions, which [`Running::run`] saves.
+/// Starts an invalidator. It continues by itself, but for positions, which [`Running::run`] saves.
 ///
 /// # Errors
 /// When a file cannot be used, or what the system says. That the database cannot be reached is none.
@@ -120,7 +120,7 @@ impl Running {
         result
     }
 
-    /// Ends what is done, and begins anew where that is acknowledged. The admin listener stays.
+    /// Ends what is done, and begins again where that is acknowledged. The admin listener stays.
     fn reload(self, config: Config) -> Result<Self, Fault> {
         let Running { config: before, shared, pipeline, admin } = self;
         pipeline.end()?;

@@ -121,7 +121,7 @@ mod tests {
     fn it_is_not_ready_while_a_target_does_not_flush() {
         let shared = Shared::default();
         shared.begin(&shared.next(&Config::of_targets(&["east", "west"])));
-        shared.counts.heard(5);
+        shared.counts.record_message(5);
         assert_eq!(fault(&shared, 7), None);
         shared.view().targets[1].set_flushed(Flushed::Refused);
         assert!(fault(&shared, 7).is_some_and(|fault| fault.contains("west rejects flush_all")));
@@ -135,7 +135,7 @@ mod tests {
     fn it_is_not_ready_while_a_sender_is_silent_for_longer_than_it_may_be() {
         let shared = Shared::default();
         shared.begin(&shared.next(&Config::of_silent_sender(60)));
-        shared.counts.heard(5);
+        shared.counts.record_message(5);
         assert_eq!(fault(&shared, 65), None);
         shared.view().ledger.sent(1, 5, None);
         assert_eq!(fault(&shared, 66), None, "a target may hold up the reader");
@@ -147,7 +147,7 @@ mod tests {
     fn it_is_not_ready_while_a_sender_sends_only_what_is_no_change_event() {
         let shared = Shared::default();
         shared.begin(&shared.next(&Config::of_targets(&["east"])));
-        shared.counts.heard(100);
+        shared.counts.record_message(100);
         (0..9).for_each(|_| shared.counts.skipped_line(100));
         assert_eq!(fault(&shared, 1000), None, "some lines may be wrong");
         shared.counts.skipped_line(103);

@@ -1,7 +1,7 @@
 //! What a router says of itself to `get __mcrouter__.…`, in mcrouter's words.
 
 use crate::config::Source;
-use crate::explain::Told;
+use crate::explain::HandleLine;
 use crate::route_names;
 use crate::shared::Shared;
 use crate::sources_info;
@@ -12,9 +12,9 @@ use guira_upstream::host_id;
 
 const PREFIX: &[u8] = b"__mcrouter__.";
 
-/// What is asked about the router, if a request is not for a server.
+/// The question about the router, if a request is not for a server.
 #[inline]
-pub(crate) fn asked<'a>(request: &Request<'a>) -> Option<&'a [u8]> {
+pub(crate) fn question<'a>(request: &Request<'a>) -> Option<&'a [u8]> {
     let is_get = request.dialect == Dialect::Classic && matches!(request.op, Op::Get | Op::Gets);
     let may_be = is_get && request.key.first() == PREFIX.first();
     if may_be { request.key.strip_prefix(PREFIX) } else { None }
@@ -25,51 +25,51 @@ pub(crate) fn found(text: &str) -> Answer<'_> {
     Answer { item: Some(item), ..Answer::of(Outcome::Found) }
 }
 
-/// A question, and what is answered to its arguments.
+/// A question, and the reply to its arguments.
 struct Question {
     name: &'static str,
     answer: fn(&[&str], &Shared, &Tree) -> Result<String, String>,
 }
 
 const QUESTIONS: &[Question] = &[
-    Question { name: "version", answer: |_, shared, _| Ok(shared.version.clone()) },
+    Question { name: "version", answer: |_, shared, _| Ok(shared.about.version.clone()) },
     Question {
         name: "config_age",
-        answer: |_, shared, _| Ok(shared.config_report().since.age().to_string()),
+        answer: |_, shared, _| Ok(shared.config.report().since.age().to_string()),
     },
     Question {
         name: "config_file",
-        answer: |_, shared, _| match &shared.source {
+        answer: |_, shared, _| match &shared.about.source {
             Source::File(path) => Ok(path.display().to_string()),
             Source::Text(_) => Err("no config file found!".to_owned()),
         },
     },
-    Question { name: "config_md5_digest", answer: |_, shared, _| Ok(shared.plan().digest.clone()) },
-    Question { name: "preprocessed_config", answer: |_, shared, _| Ok(pretty(&shared.plan().json)) },
+    Question { name: "config_md5_digest", answer: |_, shared, _| Ok(shared.config.plan().digest.clone()) },
+    Question { name: "preprocessed_config", answer: |_, shared, _| Ok(pretty(&shared.config.plan().json)) },
     Question {
         name: "config_sources_info",
-        answer: |_, shared, _| Ok(sources_info::text(&shared.source, &shared.plan().texts)),
+        answer: |_, shared, _| Ok(sources_info::text(&shared.about.source, &shared.config.plan().texts)),
     },
     Question { name: "hostid", answer: |_, _, _| Ok(host_id().to_string()) },
     Question { name: "options", answer: |names, shared, _| options(names, shared) },
     Question {
         name: "config_error",
-        answer: |_, shared, _| Ok(shared.config_report().error.unwrap_or_default()),
+        answer: |_, shared, _| Ok(shared.config.report().error.unwrap_or_default()),
     },
     Question { name: "route", answer: servers_of },
     Question {
         name: "route_handles",
         answer: |arguments, shared, tree| {
-            Ok(route_names::path(&path("route_handles", arguments, tree)?, &shared.plan()))
+            Ok(route_names::path(&path("route_handles", arguments, tree)?, &shared.config.plan()))
         },
     },
     // As `guira router explain`: mcrouter does not have it.
     Question {
         name: "explain",
         answer: |arguments, shared, tree| {
-            let plan = shared.plan();
+            let plan = shared.config.plan();
             let (lines, servers) = (path("explain", arguments, tree)?, plan.named().specs());
-            Ok(lines.iter().map(|line| format!("{}\n", Told { line, servers })).collect())
+            Ok(lines.iter().map(|line| format!("{}\n", HandleLine { line, servers })).collect())
         },
     },
 ];
@@ -83,21 +83,21 @@ fn path(question: &str, arguments: &[&str], tree: &Tree) -> Result<Vec<Line>, St
     Ok(tree.explain(op, key.as_bytes(), facts()))
 }
 
-/// What is known of a request that nobody has sent.
+/// The facts of a request that no client has sent.
 pub(crate) fn facts() -> Facts {
     Facts { host: host_id().into(), now_s: wall_clock(), ..Facts::default() }
 }
 
-/// The servers that a request may come to, in the order in which they are asked.
+/// The servers that may receive a request, in the order of the attempts.
 fn servers_of(arguments: &[&str], shared: &Shared, tree: &Tree) -> Result<String, String> {
-    let names: Vec<String> = shared.plan().names().map(|(address, _)| address).collect();
+    let names: Vec<String> = shared.config.plan().names().map(|(address, _)| address).collect();
     let numbers = path("route", arguments, tree)?.into_iter().filter_map(|line| line.destination);
     Ok(numbers.map(|number| names[number.0 as usize].clone()).collect::<Vec<_>>().join("\r\n"))
 }
 
 /// The answer to `name` or `name(argument,…)`. One newline at its end is left out.
-pub(crate) fn answer(asked: &[u8], shared: &Shared, tree: &Tree) -> String {
-    let text = String::from_utf8_lossy(asked);
+pub(crate) fn answer(question: &[u8], shared: &Shared, tree: &Tree) -> String {
+    let text = String::from_utf8_lossy(question);
     let (name, arguments) = split(&text);
     let question = QUESTIONS.iter().find(|question| question.name == name);
     let answer = match question {
@@ -134,10 +134,10 @@ fn pretty(json: &Json) -> String {
 
 fn options(names: &[&str], shared: &Shared) -> Result<String, String> {
     match names {
-        [] => Ok(shared.options.iter().map(|(name, value)| format!("{name} {value}\n")).collect()),
+        [] => Ok(shared.about.options.iter().map(|(name, value)| format!("{name} {value}\n")).collect()),
         [name] => {
             let wanted = name.replace('-', "_");
-            let found = shared.options.iter().find(|(known, _)| *known == wanted);
+            let found = shared.about.options.iter().find(|(known, _)| *known == wanted);
             found.map(|(_, value)| value.clone()).ok_or_else(|| format!("options: option {name} not found"))
         }
         _ => Err("options: 0 or 1 args expected".to_owned()),

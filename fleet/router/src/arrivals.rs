@@ -13,13 +13,13 @@ struct First {
     pool: CountedPool,
     wanted: ArrivalWanted,
     /// When the client sent the request, in microseconds of the worker.
-    asked_us: u64,
+    sent_us: u64,
 }
 
 impl Arrivals {
     /// A request comes to a pool. The first arrival that a client waits for counts; without one, the first arrival.
-    pub(crate) fn note(&mut self, ticket: Ticket, pool: CountedPool, wanted: ArrivalWanted, asked_us: u64) {
-        let new = First { pool, wanted, asked_us };
+    pub(crate) fn note(&mut self, ticket: Ticket, pool: CountedPool, wanted: ArrivalWanted, sent_us: u64) {
+        let new = First { pool, wanted, sent_us };
         let first = self.0.entry(ticket).or_insert(new);
         if (first.wanted, wanted) == (ArrivalWanted::No, ArrivalWanted::Yes) {
             *first = new;
@@ -28,8 +28,8 @@ impl Arrivals {
 
     /// The request is answered: the pool that it is counted for, and how many microseconds it has taken.
     pub(crate) fn end(&mut self, ticket: Ticket, now_us: u64) -> Option<(CountedPool, u64)> {
-        let First { pool, asked_us, .. } = self.0.remove(&ticket)?;
-        Some((pool, now_us.saturating_sub(asked_us).max(1)))
+        let First { pool, sent_us, .. } = self.0.remove(&ticket)?;
+        Some((pool, now_us.saturating_sub(sent_us).max(1)))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Clients' requests that are under way, and their replies.
 
 use crate::arrivals::Arrivals;
-use crate::render::{self, Asked, Form, Uniques};
+use crate::render::{self, Form, RequestKey, Uniques};
 use crate::ticket::Ticket;
 use guira_protocol::client::{Value, are_equal};
 use guira_routing::{Answer, Outcome};
@@ -41,7 +41,7 @@ struct Call {
     bytes: Vec<u8>,
     /// How long these replies are together.
     found: usize,
-    /// The first failure among the keys, as it is told.
+    /// The first failure among the keys, as the client receives it.
     failure: Option<Range<usize>>,
 }
 
@@ -60,7 +60,7 @@ pub(crate) enum Ends {
     Later,
 }
 
-/// A key of a request, and what was answered about it.
+/// A key of a request, and its reply.
 #[derive(Clone, Debug, Default)]
 struct Part {
     key: Range<u32>,
@@ -79,7 +79,7 @@ pub(crate) struct Reply {
 pub(crate) struct ReplySize {
     pub(crate) keys: u32,
     pub(crate) bytes: usize,
-    /// Bytes of all that was answered, although a failure is told in its place.
+    /// Bytes of all replies, although the client receives a failure instead.
     pub(crate) found: usize,
     /// Whether a get has failed some of whose keys were not asked for yet.
     pub(crate) has_failed_part: bool,
@@ -95,7 +95,7 @@ enum Text {
 
 /// Vacant calls keep no more than this together.
 const SPARE_MAX: usize = 4 << 20;
-/// So many bytes of replies are kept.
+/// This many bytes of replies are kept.
 const KEPT_MAX: usize = 1 << 20;
 /// A call that had more keys than this gives their memory back.
 const PARTS_MAX: usize = 1024;
@@ -127,7 +127,7 @@ impl Calls {
         number
     }
 
-    /// Adds a key to what was asked.
+    /// Adds a key to the request.
     #[inline]
     pub(crate) fn key(&mut self, call: u32, key: &[u8]) -> Ticket {
         let it = &mut self.calls[call as usize];
@@ -168,7 +168,7 @@ impl Calls {
             return self.complete(ticket.call);
         }
         let from = self.bytes.len();
-        render::whole(call.form, call.asked(), answer, &mut self.bytes);
+        render::whole(call.form, call.request_key(), answer, &mut self.bytes);
         let text = Text::One(from..self.bytes.len());
         self.done.push(Reply { to: call.to, slot: call.slot, text });
         self.length += self.bytes.len() - from;
@@ -319,10 +319,10 @@ impl Call {
     }
 
     /// What the client has asked about one key.
-    fn asked(&self) -> Asked<'_> {
+    fn request_key(&self) -> RequestKey<'_> {
         let end = self.parts.first().map_or(0, |part| part.key.end as usize);
         let (key, repeated) = self.bytes.split_at(end);
-        Asked { key, repeated }
+        RequestKey { key, repeated }
     }
 
     /// What the replies about several keys take.

@@ -30,7 +30,7 @@ use window::Window;
 
 pub(crate) use window::Length;
 
-/// What is known of a client between two pieces of its input.
+/// The known state of a client between two pieces of its input.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) from: ReplyTo,
@@ -39,25 +39,25 @@ pub(crate) struct Client {
     speaks: Speaks,
     /// Bytes of a refused data block that are still to come.
     swallow: u64,
-    midway: Midway,
-    /// The input goes on with keys of a get.
+    partial_block: PartialBlock,
+    /// The input continues with keys of a get.
     rest: Option<RestOfGet>,
     window: Window,
     /// Since when replies are held back for others of the same client, in milliseconds of the worker.
     pub(crate) held_ms: Option<u64>,
 }
 
-/// A get with so many keys that they are asked for one part after the other.
+/// A get with so many keys that they are requested one part after the other.
 #[derive(Clone, Copy, Debug)]
 struct RestOfGet {
     form: GetForm,
-    /// The client was told that it has failed: nothing more is.
+    /// The client has received a failure, and receives nothing more.
     has_failed: bool,
 }
 
 /// Whether a data block has arrived in part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Midway {
+enum PartialBlock {
     No,
     Yes,
 }
@@ -71,12 +71,12 @@ impl Conversation for Client {
         Access::Free
     }
 
-    fn is_midway(&self) -> bool {
-        self.swallow > 0 || self.midway == Midway::Yes || self.rest.is_some()
+    fn has_partial_request(&self) -> bool {
+        self.swallow > 0 || self.partial_block == PartialBlock::Yes || self.rest.is_some()
     }
 }
 
-/// Keys of one get that are asked for at once: others wait until the client was sent these.
+/// Keys of one get that are requested at once: others wait until the client was sent these.
 pub(crate) const KEYS_MAX: usize = 1024;
 
 /// How clients of ElastiCache ask where to connect. No memcached knows it.
@@ -123,16 +123,16 @@ impl Client {
             let bits = host.to_canonical().to_string();
             u64::from(spooky::hash32(bits.as_bytes(), 0))
         });
-        let (midway, rest, window) = (Midway::No, None, Window::default());
-        Client { from, host, speaks, swallow: 0, midway, rest, window, held_ms: None }
+        let (partial_block, rest, window) = (PartialBlock::No, None, Window::default());
+        Client { from, host, speaks, swallow: 0, partial_block, rest, window, held_ms: None }
     }
 
-    /// So many keys were answered, with so many bytes together, and replies to others are as `usual`.
+    /// This many keys were answered, with this many bytes together, and replies to others are as `usual`.
     pub(crate) fn answered(&mut self, keys: u32, bytes: usize, usual: Length) {
         self.window.answered(keys, bytes, usual);
     }
 
-    /// A part of a get of several keys was answered by a failure: the client is told nothing about the rest of it.
+    /// A part of a get of several keys has failed: the client receives nothing about the rest of it.
     pub(crate) fn note_failure(&mut self) {
         if let Some(rest) = &mut self.rest {
             rest.has_failed = true;
@@ -163,7 +163,7 @@ impl Turn<'_> {
         let before = self.flow.calls.done_bytes();
         let mut room = self.flow.room();
         let mut at = 0;
-        self.client.midway = Midway::No;
+        self.client.partial_block = PartialBlock::No;
         loop {
             if self.client.swallow > 0 {
                 let taken =
@@ -178,7 +178,7 @@ impl Turn<'_> {
             if slice.is_cut() || self.flow.calls.done_bytes() - before > self.full {
                 return (at, Stopped::SliceOver);
             }
-            if self.outbox.open_slots() >= self.shared.client_requests()
+            if self.outbox.open_slots() >= self.shared.limits.client_requests()
                 || self.outbox.weight() >= self.full
                 || self.client.window.is_closed(self.full, self.usual)
             {
@@ -196,7 +196,7 @@ impl Turn<'_> {
                 After::Taken(taken) => {
                     at += taken;
                     slice.executed(self.executed);
-                    // The rest of a get is asked for when the first of it was sent.
+                    // The rest of a get is requested when the first of it was sent.
                     if self.client.rest.is_some() {
                         return (at, Stopped::OutboxFull);
                     }
@@ -215,7 +215,7 @@ impl Turn<'_> {
         if room > 0 || self.flow.is_released(self.client.from) || self.is_about_router(input) {
             return Room::For(room.max(1));
         }
-        // It goes on when it was sent what it waits for.
+        // It continues when it was sent what it waits for.
         if self.outbox.open_slots() > 0 {
             return Room::Nowhere;
         }
@@ -223,7 +223,7 @@ impl Turn<'_> {
             self.refuses = Refuses::Yes;
             return Room::For(1);
         }
-        self.client.window.asked(1);
+        self.client.window.sent(1);
         self.flow.hold_back(self.client.from, self.outbox.defer());
         Room::Nowhere
     }
@@ -298,7 +298,7 @@ impl Turn<'_> {
             Some(keys) => self.metaget(keys, line),
             None => match of_long_key(fault, line.text) {
                 Fault::Answer(UNKNOWN | BAD_FORMAT) | Fault::Swallow { answer: BAD_FORMAT, .. }
-                    if self.shared.failures().syntax == Syntax::Mcrouter =>
+                    if self.shared.policies.failures.syntax == Syntax::Mcrouter =>
                 {
                     self.outbox.buffer().line(failures::text(Outcome::ClientError));
                     After::Over(CloseReason::Error)
@@ -333,7 +333,7 @@ impl Turn<'_> {
         let out = self.outbox.buffer();
         match command {
             ServerCommand::MetaNoop => out.line("MN"),
-            ServerCommand::Version => out.line(&format!("VERSION {}", self.shared.version)),
+            ServerCommand::Version => out.line(&format!("VERSION {}", self.shared.about.version)),
             ServerCommand::Verbosity { noreply: Noreply::Yes, .. } => {}
             ServerCommand::Verbosity { .. } => out.line("OK"),
             ServerCommand::Quit => return After::Over(CloseReason::Normal),
@@ -354,20 +354,21 @@ impl Turn<'_> {
 
     /// The client has asked about one key.
     #[inline]
-    fn ask(&mut self, key: &[u8], form: Form) -> Ticket {
-        self.client.window.asked(1);
+    fn begin_call(&mut self, key: &[u8], form: Form) -> Ticket {
+        self.client.window.sent(1);
         let call = self.flow.calls.begin(self.client.from, self.outbox.defer(), form, KeyCount::One);
         self.flow.calls.key(call, key)
     }
 
     fn passes_flushes_on(&self) -> bool {
-        self.shared.flushes() == Flushes::PassedOn && self.shared.operations() == Operations::All
+        self.shared.policies.flushes == Flushes::PassedOn
+            && self.shared.policies.operations == Operations::All
     }
 
     /// Tells all servers to forget their items.
     fn flush_all(&mut self, delay: Exptime, form: Form) {
-        let ticket = self.ask(b"", form);
-        self.flow.counters.asked(Op::FlushAll);
+        let ticket = self.begin_call(b"", form);
+        self.flow.counters.count_request(Op::FlushAll);
         let request = Request { exptime: delay.0, ..Request::classic(Op::FlushAll, b"") };
         let facts = self.flow.facts;
         self.walks.broadcast(&request, &facts, ticket, self.flow);
@@ -395,7 +396,7 @@ impl Turn<'_> {
         let room = self.client.window.room(self.full, self.usual);
         for key in keys.by_ref().take(KEYS_MAX.min(room)) {
             self.executed += 1;
-            self.client.window.asked(1);
+            self.client.window.sent(1);
             let ticket = self.flow.calls.key(call, key);
             self.start(&Request { exptime, ..Request::classic(op, key) }, ticket);
         }
@@ -415,7 +416,7 @@ impl Turn<'_> {
             return self.too_large(store.length, line, store.noreply);
         }
         let Some(block) = input.get(line..line + length + 2) else {
-            self.client.midway = Midway::Yes;
+            self.client.partial_block = PartialBlock::Yes;
             return After::Unfinished;
         };
         let Some(value) = block.strip_suffix(b"\r\n") else {
@@ -481,7 +482,7 @@ impl Turn<'_> {
 
     fn meta_request(&mut self, request: &Request<'_>, flags: &MetaFlags<'_>) {
         let form = Form::Meta(request.op, quiet(flags));
-        let ticket = self.ask(request.key, form);
+        let ticket = self.begin_call(request.key, form);
         self.flow.calls.repeat(ticket, &repeated(flags));
         self.start(request, ticket);
     }
@@ -492,7 +493,7 @@ impl Turn<'_> {
             return self.too_large(set.length, line, Noreply::No);
         }
         let Some(block) = input.get(line..line + length + 2) else {
-            self.client.midway = Midway::Yes;
+            self.client.partial_block = PartialBlock::Yes;
             return After::Unfinished;
         };
         let Some(value) = block.strip_suffix(b"\r\n") else {
@@ -510,18 +511,18 @@ impl Turn<'_> {
 
     #[inline]
     fn one(&mut self, request: &Request<'_>, form: Form) {
-        let ticket = self.ask(request.key, form);
+        let ticket = self.begin_call(request.key, form);
         self.start(request, ticket);
     }
 
     #[inline]
     fn start(&mut self, request: &Request<'_>, ticket: Ticket) {
-        self.flow.counters.asked(request.op);
-        if let Some(asked) = admin::asked(request) {
-            let value = admin::answer(asked, self.shared, self.walks.tree());
+        self.flow.counters.count_request(request.op);
+        if let Some(question) = admin::question(request) {
+            let value = admin::answer(question, self.shared, self.walks.tree());
             return self.flow.answer(ticket, &admin::found(&value));
         }
-        if self.shared.operations() == Operations::Gets && request.op.group() != Group::Get {
+        if self.shared.policies.operations == Operations::Gets && request.op.group() != Group::Get {
             return self.flow.answer(ticket, &default_reply(request.op));
         }
         if self.refuses == Refuses::Yes {

@@ -17,19 +17,19 @@ pub(crate) struct ClientLimit {
 }
 
 impl ClientLimit {
-    /// Of this process with so many workers. There are never more than `most` clients, whose replies take `traffic` bytes together.
+    /// Of this process with this many workers. There are never more than `most` clients, whose replies take `traffic` bytes together.
     pub(crate) fn of_process(workers: usize, most: u64, traffic: usize) -> Self {
         let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         ClientLimit { workers: workers as u64, most, files, traffic }
     }
 
     /// How many clients there may be beside this number of servers, each of which every worker connects to.
-    pub(crate) fn beside(self, servers: usize) -> u64 {
+    pub(crate) fn for_servers(self, servers: usize) -> u64 {
         let kept = RESERVED_FILES.saturating_add(self.workers.saturating_mul(servers as u64));
         self.files.saturating_sub(kept).clamp(1, self.most.max(1))
     }
 
-    /// What so many clients may take: they are limited by their number, whether they speak TLS or not.
+    /// What this many clients may take: they are limited by their number, whether they speak TLS or not.
     pub(crate) fn memory(self, clients: u64) -> ConnLimits {
         let clients = usize::try_from(clients).unwrap_or(usize::MAX);
         let idle = clients.saturating_mul(CONNECTION_BYTES + TLS_BYTES);
@@ -52,8 +52,8 @@ mod tests {
 
     #[test]
     fn more_servers_leave_fewer_clients() {
-        let clients = [0, 40, 80, 200].map(|servers| LIMIT.beside(servers));
+        let clients = [0, 40, 80, 200].map(|servers| LIMIT.for_servers(servers));
         assert_eq!(clients, [960, 640, 320, 1]);
-        assert_eq!(ClientLimit { files: u64::MAX, ..LIMIT }.beside(40), 5000);
+        assert_eq!(ClientLimit { files: u64::MAX, ..LIMIT }.for_servers(40), 5000);
     }
 }

@@ -16,7 +16,7 @@ pub struct ClusterNode {
     port: u16,
 }
 
-/// What is no node.
+/// Why a text is no node.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{0}' is not a node: use HOST:PORT, IP:PORT or [v6]:PORT")]
 pub struct ClusterNodeError(String);
@@ -123,7 +123,7 @@ impl State {
     }
 }
 
-/// The TCP addresses of a router. One that stands for all addresses is told as the first of the host's own.
+/// The TCP addresses of a router. A wildcard address is reported as the first of the host's own.
 fn of_own(own: &[Address], local: &[IpAddr]) -> Vec<ClusterNode> {
     let outward = local.iter().find(|ip| ip.is_ipv4() && !ip.is_loopback()).copied();
     let outward = outward.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));

@@ -2,8 +2,9 @@
 
 use crate::cluster;
 use crate::local_addresses::local_addresses;
-use crate::options::{RouterOptions, ServerTls};
+use crate::options::RouterOptions;
 use crate::sources_info::digest;
+use crate::tls_to_servers::TlsToServers;
 use crate::upstream::{Counted, Server, Servers};
 use crate::variations::Variations;
 use guira_discovery::{
@@ -17,7 +18,7 @@ use guira_serving::Causes;
 use guira_sync::atomic::AtomicU32;
 use guira_transport::net::ToSocketAddrs;
 use guira_transport::{Address, TlsConnector, TlsError};
-use guira_upstream::{Addresses, Keepalive, Secure, host_id};
+use guira_upstream::{Addresses, Keepalive, host_id};
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -141,38 +142,40 @@ pub(crate) struct Loader {
     workers: usize,
     destinations: Destinations,
     servers: Servers,
-    /// How many of them are out for their timeouts.
+    /// The number of servers that are marked as failed for their timeouts.
     slow: Arc<AtomicU32>,
-    server_tls: ServerTls,
-    /// Made when a configuration has a server that speaks TLS.
-    connector: Option<TlsConnector>,
+    tls: TlsToServers,
+    resolver: Resolver,
+}
+
+/// The names that the router resolves.
+#[derive(Debug)]
+struct Resolver {
     names: Arc<Names>,
-    /// Those of routers that clients are told of.
+    /// The routers of the cluster.
     nodes: HashSet<Arc<str>>,
-    pub(crate) name_counts: Arc<NameCounts>,
+    counts: Arc<NameCounts>,
 }
 
 impl Loader {
     pub(crate) fn new(options: &RouterOptions) -> Self {
-        Self::telling(options, |_| {}, || {})
+        Self::notifying(options, |_| {}, || {})
     }
 
-    /// `tell` hears what has changed of names, `tell_pools` that pools of etcd have changed.
-    pub(crate) fn telling(
+    /// Calls `notify` with changes of names, and `notify_pools` when pools of etcd have changed.
+    pub(crate) fn notifying(
         options: &RouterOptions,
-        tell: impl Fn(News) + Send + 'static,
-        tell_pools: impl Fn() + Send + 'static,
+        notify: impl Fn(News) + Send + 'static,
+        notify_pools: impl Fn() + Send + 'static,
     ) -> Self {
-        let name_counts = Arc::default();
-        let names = Names::new(NamesOptions { server: options.dns_server }, Arc::clone(&name_counts), tell);
+        let counts = Arc::default();
+        let names = Names::new(NamesOptions { server: options.dns_server }, Arc::clone(&counts), notify);
         let names = Arc::new(names);
         let records = Arc::new(Records::new(names.clone(), options.srv_hold_down));
-        let pools = Arc::new(EtcdPools::new(options.etcd.as_ref(), tell_pools));
+        let pools = Arc::new(EtcdPools::new(options.etcd.as_ref(), notify_pools));
         Loader {
             reader: Reader::new(options.source.clone(), Followed { records, pools }),
-            names,
-            nodes: cluster::names(&options.cluster_nodes),
-            name_counts,
+            resolver: Resolver { names, nodes: cluster::names(&options.cluster_nodes), counts },
             settings: options.settings.clone(),
             variations: options.variations.clone(),
             keepalive: options.keepalive,
@@ -181,8 +184,7 @@ impl Loader {
             destinations: Destinations::default(),
             servers: Servers::default(),
             slow: Arc::default(),
-            server_tls: options.server_tls.clone(),
-            connector: None,
+            tls: TlsToServers::new(options.server_tls.clone()),
         }
     }
 
@@ -191,7 +193,7 @@ impl Loader {
         self.read(|loader, main, files| loader.make(main, files)).map(|(plan, texts)| Plan { texts, ..plan })
     }
 
-    /// The same, without looking servers up: what is made of it serves nobody.
+    /// As [`Loader::load`], without resolving servers: the result serves no client.
     pub(crate) fn draft(mut self) -> Result<Draft, LoadError> {
         self.read(|loader, main, files| loader.build(main, files)).map(|(draft, _)| draft)
     }
@@ -248,7 +250,7 @@ impl Loader {
         warnings.extend(unknown);
         let digest = digest(main);
         let texts = Texts::default();
-        let connector = self.connector.clone();
+        let connector = self.tls.connector();
         Ok(Plan { json, texts, destinations, servers, claim, pools, connector, digest, warnings })
     }
 
@@ -266,7 +268,7 @@ impl Loader {
             }
             let secure = match spec.security {
                 Security::Plain => None,
-                Security::Tls => Some(self.secure(&spec.address)?),
+                Security::Tls => Some(self.tls.secure(&spec.address)?),
             };
             let addresses = Addresses::new(addresses(&spec.address, found)?);
             let timeouts = [spec.timeout, spec.connect_timeout];
@@ -296,7 +298,7 @@ impl Loader {
         let of_new = if self.servers.list().is_empty() { PATIENCE } else { NEW_PATIENCE };
         for (hosts, patience) in [(new, of_new), (known, KNOWN_PATIENCE)] {
             if !hosts.is_empty() {
-                found.extend(self.names.hosts(hosts, patience));
+                found.extend(self.resolver.names.hosts(hosts, patience));
             }
         }
         found
@@ -306,12 +308,18 @@ impl Loader {
     pub(crate) fn follow(&self, plan: &Plan) {
         let specs = plan.pools.iter().flat_map(numbers).map(|number| &plan.destinations.specs()[number]);
         let records = self.reader.followed.keep_records_of(&plan.texts);
-        self.names.follow(specs.filter_map(host_of).chain(self.nodes.iter().cloned()).collect(), records);
+        self.resolver
+            .names
+            .follow(specs.filter_map(host_of).chain(self.resolver.nodes.iter().cloned()).collect(), records);
     }
 
-    /// Addresses of the routers that clients are told of. From now on they are looked up again.
+    /// Addresses of the routers that clients are notified of. From now on they are looked up again.
     pub(crate) fn look_up_nodes(&self) -> Found {
-        if self.nodes.is_empty() { Found::new() } else { self.names.hosts(self.nodes.clone(), PATIENCE) }
+        if self.resolver.nodes.is_empty() {
+            Found::new()
+        } else {
+            self.resolver.names.hosts(self.resolver.nodes.clone(), PATIENCE)
+        }
     }
 
     /// A host has these addresses now. Returns the servers for which they are new.
@@ -328,46 +336,17 @@ impl Loader {
         moved
     }
 
-    /// How a server is spoken to over TLS.
-    fn secure(&mut self, address: &Named) -> Result<Secure, LoadError> {
-        let connector = match &self.connector {
-            Some(connector) => connector.clone(),
-            None => {
-                if self.server_tls.options.authorities.is_none() {
-                    // Operator: Use `--ssl-verify-peers` with `--pem-ca-path`.
-                    tracing::warn!("server certificates are not verified: use --ssl-verify-peers");
-                }
-                self.connector.insert(TlsConnector::new(self.server_tls.options.clone())?).clone()
-            }
-        };
-        let name = match (&self.server_tls.identity, address) {
-            (Some(name), _) => name.clone(),
-            (None, Named::Tcp { host, .. }) => host.parse()?,
-            // Pools refuse TLS over these.
-            (None, Named::Unix(path)) => path.parse()?,
-        };
-        Ok(Secure { connector, name })
+    pub(crate) fn name_counts(&self) -> Arc<NameCounts> {
+        self.resolver.counts.clone()
     }
 
-    /// Reads the files again that TLS to servers needs, if they have changed.
+    /// Reads changed certificates for servers again.
     pub(crate) fn reload_changed_certificates(&self) {
-        let Some(connector) = &self.connector else { return };
-        match connector.reload_changed() {
-            Ok(true) => tracing::info!("reloaded the certificates for servers"),
-            Ok(false) => {}
-            Err(error) => {
-                // Operator: Correct the file that the message names. The router retries when it changes,
-                // and on SIGHUP.
-                tracing::error!(
-                    "cannot reload the certificates for servers; keeping the previous ones: {}",
-                    Causes(&error)
-                );
-            }
-        }
+        self.tls.reload_changed();
     }
 
     pub(crate) fn has_certificates(&self) -> bool {
-        self.connector.is_some()
+        self.tls.is_used()
     }
 }
 
@@ -443,10 +422,10 @@ fn globals(options: &RouterOptions) -> Globals {
         .with_local_addresses(local_addresses())
 }
 
-/// Whether a configuration is right: its warnings, or what is wrong.
+/// Checks a configuration, and returns its warnings.
 ///
 /// # Errors
-/// What is wrong with it, and where.
+/// If it is invalid: the problem, and its place.
 pub fn check(options: &RouterOptions) -> Result<Vec<ConfigError>, LoadError> {
     Loader::new(options).load().map(|plan| plan.warnings)
 }

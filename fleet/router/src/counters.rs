@@ -14,7 +14,7 @@ const EVENTS: usize = OPS + OUTCOMES;
 const AVERAGES: usize = EVENTS + Event::COUNT;
 const COUNTERS: usize = AVERAGES + Average::COUNT;
 
-/// What is counted beside operations and outcomes.
+/// The counters other than operations and outcomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     Round,
@@ -23,11 +23,11 @@ pub(crate) enum Event {
     Delay,
     /// A client has to wait since too many requests are under way,
     Held,
-    /// until it may go on.
+    /// until it may continue.
     Released,
-    /// It is told so at once.
+    /// The client is notified at once.
     Throttled,
-    /// An empty value is asked for again.
+    /// An empty value is requested again.
     Doubt,
     LeaseRefused,
     /// A server cannot be connected to for want of something on this host.
@@ -59,7 +59,7 @@ pub(crate) const GROUPS: [(Group, &str); 6] = [
     (Group::Flush, "flush"),
 ];
 
-/// The part that a new time has in an average, as in mcrouter: one of so many.
+/// The part that a new time has in an average, as in mcrouter: one of this many.
 const WINDOW: f64 = 64.0;
 
 #[derive(Debug, Default)]
@@ -97,7 +97,7 @@ impl Counters {
 
     /// A client has asked for one key.
     #[inline]
-    pub(crate) fn asked(&self, op: Op) {
+    pub(crate) fn count_request(&self, op: Op) {
         self.counts.add(op as usize, 1);
     }
 
@@ -114,7 +114,7 @@ impl Counters {
         self.counts.get(EVENTS + event as usize)
     }
 
-    /// A server has answered after so many microseconds.
+    /// A server has answered after this many microseconds.
     pub(crate) fn took(&self, group: Group, micros: u64) {
         if let Some(at) = GROUPS.iter().position(|(known, _)| *known == group) {
             self.times[at].note(1, Duration::from_micros(micros));
@@ -124,13 +124,13 @@ impl Counters {
             Group::Update => Some(Average::Update),
             _ => None,
         };
-        for what in [Some(Average::All), part].into_iter().flatten() {
-            let average = averaged(self.average(what), micros as f64, WINDOW);
-            self.counts.set(AVERAGES + what as usize, average.to_bits());
+        for counter in [Some(Average::All), part].into_iter().flatten() {
+            let average = averaged(self.average(counter), micros as f64, WINDOW);
+            self.counts.set(AVERAGES + counter as usize, average.to_bits());
         }
     }
 
-    /// A client's request that is counted for this pool has ended after so many microseconds.
+    /// A client's request that is counted for this pool has ended after this many microseconds.
     pub(crate) fn ended(&self, pool: CountedPool, end: End, micros: u64) {
         let Some(counts) = self.pools.get(pool.0 as usize) else { return };
         counts.add(POOL_FAILURES, u64::from(end == End::Failure));
@@ -143,8 +143,8 @@ impl Counters {
         bits.filter(|bits| *bits != 0).map(f64::from_bits)
     }
 
-    fn average(&self, what: Average) -> Option<f64> {
-        Some(self.counts.get(AVERAGES + what as usize)).filter(|bits| *bits != 0).map(f64::from_bits)
+    fn average(&self, counter: Average) -> Option<f64> {
+        Some(self.counts.get(AVERAGES + counter as usize)).filter(|bits| *bits != 0).map(f64::from_bits)
     }
 }
 
@@ -173,7 +173,7 @@ impl Sums<'_> {
         self.sum(OPS + outcome as usize)
     }
 
-    pub(crate) fn asked(self) -> u64 {
+    pub(crate) fn requests(self) -> u64 {
         (0..OPS).map(|index| self.sum(index)).sum()
     }
 
@@ -182,8 +182,8 @@ impl Sums<'_> {
     }
 
     /// The workers' averages, averaged, in microseconds: 0 of a worker that has measured none, as in mcrouter.
-    pub(crate) fn average(self, what: Average) -> f64 {
-        let known = self.0.iter().filter_map(|counters| counters.average(what));
+    pub(crate) fn average(self, counter: Average) -> f64 {
+        let known = self.0.iter().filter_map(|counters| counters.average(counter));
         // A sum of nothing would be a negative zero.
         known.fold(0.0, |sum, average| sum + average) / self.0.len() as f64
     }

@@ -1,4 +1,4 @@
-//! The path of a request through a configuration's tree, for people: no server is asked, nor looked up.
+//! The path of a request through a configuration's tree, for people: no request is sent, and no name is looked up.
 
 use crate::admin;
 use crate::config::{Draft, LoadError, Loader};
@@ -32,7 +32,7 @@ pub struct Explanation {
 /// The path of a request with this operation and key through the configuration that `options` name.
 ///
 /// # Errors
-/// What is wrong with the configuration or the request, or that the key's routing prefix leads nowhere.
+/// If the configuration or the request is invalid, or the key's routing prefix leads nowhere.
 pub fn explain(options: &RouterOptions, op: &str, key: &str) -> Result<Explanation, ExplainError> {
     let op = Op::from_name(op).ok_or_else(|| ExplainError::Op { name: op.to_owned() })?;
     let is_key = (1..=KEY_MAX).contains(&key.len()) && key.bytes().all(|byte| byte > b' ' && byte != 0x7f);
@@ -49,7 +49,7 @@ pub fn explain(options: &RouterOptions, op: &str, key: &str) -> Result<Explanati
 }
 
 impl Explanation {
-    /// What is doubtful in the configuration.
+    /// Warnings about the configuration.
     pub fn warnings(&self) -> &[ConfigError] {
         &self.warnings
     }
@@ -59,19 +59,21 @@ impl Explanation {
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} {}", self.op.name(), self.key)?;
-        self.lines.iter().try_for_each(|line| writeln!(f, "  {}", Told { line, servers: &self.servers }))
+        self.lines
+            .iter()
+            .try_for_each(|line| writeln!(f, "  {}", HandleLine { line, servers: &self.servers }))
     }
 }
 
-/// A handle, or the server that is asked in its place.
-pub(crate) struct Told<'a> {
+/// A handle, or the server that receives the request in its place.
+pub(crate) struct HandleLine<'a> {
     pub(crate) line: &'a Line,
     pub(crate) servers: &'a [DestinationSpec],
 }
 
-impl fmt::Display for Told<'_> {
+impl fmt::Display for HandleLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Told { line, servers } = self;
+        let HandleLine { line, servers } = self;
         write!(f, "{:width$}", "", width = 2 * line.depth)?;
         match line.destination.map(|number| &servers[number.0 as usize]) {
             Some(server) => {

@@ -80,6 +80,35 @@ impl Failures {
     }
 }
 
+/// The replies to the failed requests of one worker.
+#[derive(Debug)]
+pub(crate) struct FailureReplies {
+    failures: Failures,
+    /// Why a server was last found out of service.
+    last_tko: Tko,
+}
+
+impl FailureReplies {
+    pub(crate) fn new(failures: Failures) -> Self {
+        FailureReplies { failures, last_tko: Tko::Hard }
+    }
+
+    /// A request was not sent because its server is out of service.
+    pub(crate) fn note_tko(&mut self, why: Tko) {
+        self.last_tko = why;
+    }
+
+    /// As [`Failures::reply`].
+    #[cold]
+    pub(crate) fn reply<'a>(&self, group: Option<Group>, answer: &Answer<'a>) -> Answer<'a> {
+        self.failures.reply(group, answer, self.last_tko)
+    }
+
+    pub(crate) fn no_route(&self, why: Outcome) -> Answer<'static> {
+        self.failures.no_route(why)
+    }
+}
+
 fn unavailable(why: Tko) -> &'static [u8] {
     match why {
         Tko::Soft => b"SERVER_ERROR Server unavailable. Reason: mc_res_timeout",

@@ -3,13 +3,16 @@
 use crate::calls::{Calls, KeyCount};
 use crate::config::Plan;
 use crate::counters::{Counters, End, Event};
-use crate::failures::Failures;
+use crate::failures::FailureReplies;
 use crate::render::Form;
+use crate::schedule::Schedule;
 use crate::shared::Shared;
 use crate::spool::{DeleteLog, Waiting, Written};
 use crate::throttle::Throttle;
 use crate::ticket::Ticket;
-use crate::upstream::{Connections, Destination, Expired, FailedRequest, Parsed, Server, Undelivered};
+use crate::upstream::{
+    Connections, Destination, DestinationOptions, Expired, FailedRequest, Parsed, ShortageLog, Undelivered,
+};
 use crate::waits::Waits;
 use guira_routing::{
     Answer, Arrival, DestinationId, Facts, LogName, Op, Origin, Outcome, Request, Sink, Walks,
@@ -18,7 +21,7 @@ use guira_serving::{ReplyTo, SlotId, service_token};
 use guira_sync::simulated::{is_planted, sometimes};
 use guira_transport::{Interest, Poll};
 use guira_upstream::wire::can_be_sent;
-use guira_upstream::{HealthOptions, Intake, Tko, host_id, is_busy};
+use guira_upstream::{Intake, host_id, is_busy};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,33 +38,18 @@ pub(crate) struct Flow {
     pub(crate) calls: Calls,
     pub(crate) counters: Arc<Counters>,
     destinations: Connections,
-    health: HealthOptions,
-    /// The limit of requests to one server that wait for a reply.
-    server_requests: usize,
-    failures: Failures,
-    /// Why the last server that was out of service is so.
-    last_tko: Tko,
-    /// Connections with requests since their last flush.
-    dirty: Vec<u32>,
+    schedule: Schedule,
+    failures: FailureReplies,
     /// What route handles receive with every request.
     pub(crate) facts: Facts,
     /// The time of [`Facts::now_ms`], in microseconds.
     pub(crate) now_us: u64,
-    /// No request times out, and no probe is due, before this.
-    deadline_ms: Option<u64>,
-    /// The receive buffer of all servers, unless one is being read.
-    intake: Option<Intake>,
-    random: u32,
     /// The log of deletes that fail.
     log: Option<DeleteLog>,
     waits: Waits,
     throttle: Throttle,
-    /// When a shortage on this host was last reported.
-    shortage_ms: Option<u64>,
+    shortages: ShortageLog,
 }
-
-/// The least time between two reports of a shortage on this host.
-const SHORTAGE_EVERY_MS: u64 = 10_000;
 
 /// The error of a delete that has failed and could not be logged.
 const NOT_LOGGED: &[u8] = b"the delete could not be logged";
@@ -77,21 +65,21 @@ impl Sink for Flow {
         log: Option<LogName>,
         origin: Origin<Ticket>,
     ) -> Result<(), Outcome> {
-        let it = &mut self.destinations[destination.0 as usize];
+        let connection = &mut self.destinations[destination.0 as usize];
         if !can_be_sent(request) {
-            return it.refuse(Outcome::ClientError);
+            return connection.refuse(Outcome::ClientError);
         }
-        if let Some(why) = it.tko() {
-            self.last_tko = why;
+        if let Some(why) = connection.tko() {
+            self.failures.note_tko(why);
             return self.not_sent(Outcome::Tko, destination, request, log, origin);
         }
-        if it.is_full() {
+        if connection.is_full() {
             return self.not_sent(Outcome::Busy, destination, request, log, origin);
         }
-        if it.is_sent() {
-            self.dirty.push(destination.0);
+        if connection.is_sent() {
+            self.schedule.add_unsent(destination.0);
         }
-        it.push(request, log, origin, self.facts.now_ms);
+        connection.push(request, log, origin, self.facts.now_ms);
         Ok(())
     }
 
@@ -109,7 +97,7 @@ impl Sink for Flow {
     fn answer(&mut self, ticket: Ticket, answer: &Answer<'_>) {
         self.counters.answered(answer.outcome);
         if answer.outcome.is_error() {
-            let reply = self.failures.reply(self.calls.form(ticket).missing(), answer, self.last_tko);
+            let reply = self.failures.reply(self.calls.form(ticket).missing(), answer);
             return self.calls.answer(ticket, &reply);
         }
         self.calls.answer(ticket, answer);
@@ -117,21 +105,21 @@ impl Sink for Flow {
 
     fn arrive(&mut self, ticket: Ticket, at: DestinationId, arrival: Arrival) {
         // As in mcrouter, a server that refuses the request is not the first.
-        let it = &self.destinations[at.0 as usize];
-        if it.tko().is_some() || it.is_full() {
+        let connection = &self.destinations[at.0 as usize];
+        if connection.tko().is_some() || connection.is_full() {
             return;
         }
-        let Arrival { pool, asked_ms, wanted } = arrival;
+        let Arrival { pool, sent_ms, wanted } = arrival;
         // The start of an earlier request is known to the millisecond only.
-        let asked_us = if asked_ms == self.facts.now_ms { self.now_us } else { asked_ms * 1000 };
-        self.calls.arrivals.note(ticket, pool, wanted, asked_us);
+        let sent_us = if sent_ms == self.facts.now_ms { self.now_us } else { sent_ms * 1000 };
+        self.calls.arrivals.note(ticket, pool, wanted, sent_us);
     }
 
     fn answer_counted(&mut self, ticket: Ticket, answer: &Answer<'_>) {
         if let Some((pool, micros)) = self.calls.arrivals.end(ticket, self.now_us) {
             // The client's reply counts: a failed get may be a miss for it.
             let is_failure = answer.outcome.is_error() && {
-                let reply = self.failures.reply(self.calls.form(ticket).missing(), answer, self.last_tko);
+                let reply = self.failures.reply(self.calls.form(ticket).missing(), answer);
                 reply.outcome.is_error()
             };
             self.counters.ended(pool, if is_failure { End::Failure } else { End::Success }, micros);
@@ -147,31 +135,28 @@ impl Sink for Flow {
 
 impl Flow {
     pub(crate) fn new(counters: Arc<Counters>, shared: &Shared, log: Option<DeleteLog>) -> Self {
+        let options = DestinationOptions {
+            health: shared.policies.health,
+            requests_max: shared.limits.server_requests(),
+            counters: counters.clone(),
+        };
         Flow {
-            health: shared.health(),
-            server_requests: shared.server_requests(),
-            failures: shared.failures(),
-            last_tko: Tko::Hard,
-            calls: Calls::new(shared.held_replies()),
+            failures: FailureReplies::new(shared.policies.failures),
+            calls: Calls::new(shared.limits.held_replies()),
             counters,
-            destinations: Connections::default(),
-            dirty: Vec::new(),
+            destinations: Connections::new(options),
+            schedule: Schedule::default(),
             facts: Facts { host: host_id().into(), ..Facts::default() },
             now_us: 0,
-            deadline_ms: None,
-            intake: Some(Intake::default()),
-            random: 1,
             log,
             waits: Waits::default(),
-            throttle: shared.throttle(),
-            shortage_ms: None,
+            throttle: shared.limits.throttle(),
+            shortages: ShortageLog::default(),
         }
     }
 
     pub(crate) fn adopt(&mut self, plan: &Plan) {
-        let (health, most, counters) = (self.health, self.server_requests, &self.counters);
-        let new = |server: &Server| Destination::new(server, health, most, counters.clone());
-        self.destinations.adopt(plan.servers.list(), plan.claim(), new);
+        self.destinations.adopt(plan.servers.list(), plan.claim());
         if let Some(log) = &mut self.log {
             log.take_names(plan.named());
         }
@@ -191,8 +176,8 @@ impl Flow {
         self.flush(walks, poll);
         let known = self.destinations.servers();
         for number in servers.iter().copied().filter(|number| (*number as usize) < known) {
-            let it = &mut self.destinations[number as usize];
-            if let Some(leaving) = it.relocate(poll, self.facts.now_ms) {
+            let connection = &mut self.destinations[number as usize];
+            if let Some(leaving) = connection.relocate(poll, self.facts.now_ms) {
                 let left = self.destinations.leave(number, leaving);
                 if let Err(error) = self.destinations[left as usize].set_token(poll, service_token(left)) {
                     self.connection_failed(left, walks, poll, &error);
@@ -200,7 +185,7 @@ impl Flow {
                 self.update_deadline(left);
             }
             if !self.destinations[number as usize].is_sent() {
-                self.dirty.push(number);
+                self.schedule.add_unsent(number);
             }
             self.update_deadline(number);
         }
@@ -303,14 +288,13 @@ impl Flow {
 
     /// Processes an event of a connection to a server.
     pub(crate) fn receive(&mut self, number: u32, walks: &mut Walks<Ticket>, poll: &Poll) {
-        let it = &mut self.destinations[number as usize];
-        let mut intake = it.take_intake(&mut self.intake);
-        let result = it.read(poll, service_token(number), self.facts.now_ms, &mut intake);
+        let mut intake = self.destinations.take_intake(number);
+        let connection = &mut self.destinations[number as usize];
+        let result = connection.read(poll, service_token(number), self.facts.now_ms, &mut intake);
         let input = self.dispatch(number, walks, &mut intake);
-        let it = &mut self.destinations[number as usize];
-        it.keep_intake(intake, &mut self.intake);
-        if it.end_replies(self.now_us) {
-            self.dirty.push(number);
+        self.destinations.keep_intake(number, intake);
+        if self.destinations[number as usize].end_replies(self.now_us) {
+            self.schedule.add_unsent(number);
         }
         match result.map(|()| input) {
             Ok(Input::Valid) => {}
@@ -357,34 +341,16 @@ impl Flow {
 
     /// The operating system reports that a connection has failed.
     fn connection_failed(&mut self, number: u32, walks: &mut Walks<Ticket>, poll: &Poll, error: &io::Error) {
-        let it = &self.destinations[number as usize];
-        if it.is_connected() {
+        let connection = &self.destinations[number as usize];
+        if connection.is_connected() {
             return self.fail(number, walks, poll, Outcome::RemoteError);
         }
         if is_busy(error) {
-            self.report_shortage(number, error);
+            self.counters.add(Event::Shortage);
+            self.shortages.report(connection.address(), error, self.facts.now_ms);
             return self.close(number, walks, poll, Outcome::Busy);
         }
         self.fail(number, walks, poll, Outcome::ConnectError);
-    }
-
-    /// Logs from time to time that connections to servers fail for a reason of this host.
-    fn report_shortage(&mut self, number: u32, error: &io::Error) {
-        self.counters.add(Event::Shortage);
-        let is_due = self.shortage_ms.is_none_or(|then| self.facts.now_ms >= then + SHORTAGE_EVERY_MS);
-        // The full backlog of a UNIX socket is no shortage of this host.
-        if is_due && error.kind() != io::ErrorKind::WouldBlock {
-            self.shortage_ms = Some(self.facts.now_ms);
-            let server = self.destinations[number as usize].address().map(tracing::field::display);
-            // Operator: Raise the limit of open files, or `net.ipv4.ip_local_port_range`. The
-            // server is not marked as failed for it.
-            tracing::warn!(
-                server,
-                %error,
-                "cannot connect to a server because this host is out of descriptors, ports or memory: \
-                     raise the limit of open files or the range of local ports"
-            );
-        }
     }
 
     /// Closes a failed connection, and records the failure of its server.
@@ -395,10 +361,10 @@ impl Flow {
 
     /// Closes a connection. Requests on it fail for this reason.
     fn close(&mut self, number: u32, walks: &mut Walks<Ticket>, poll: &Poll, why: Outcome) {
-        let it = &mut self.destinations[number as usize];
-        let failed = it.disconnect(poll, why);
-        if !it.is_sent() {
-            self.dirty.push(number);
+        let connection = &mut self.destinations[number as usize];
+        let failed = connection.disconnect(poll, why);
+        if !connection.is_sent() {
+            self.schedule.add_unsent(number);
         }
         self.update_deadline(number);
         for request in failed {
@@ -409,7 +375,7 @@ impl Flow {
     /// The deadline of a connection may have changed.
     fn update_deadline(&mut self, number: u32) {
         let deadline = self.destinations[number as usize].deadline(self.facts.now_ms);
-        self.deadline_ms = self.deadline_ms.into_iter().chain(deadline).min();
+        self.schedule.add_deadline(deadline);
     }
 
     /// Sets the time since the worker started.
@@ -420,7 +386,7 @@ impl Flow {
 
     /// Whether there are requests since the last flush.
     pub(crate) fn has_unsent(&self) -> bool {
-        !self.dirty.is_empty()
+        self.schedule.has_unsent()
     }
 
     /// Whether no client waits for a server or for the log.
@@ -431,15 +397,15 @@ impl Flow {
     /// Sends requests to servers, and failed deletes to the log.
     pub(crate) fn flush(&mut self, walks: &mut Walks<Ticket>, poll: &Poll) {
         let mut next = 0;
-        while let Some(number) = self.dirty.get(next).copied() {
+        while let Some(number) = self.schedule.unsent(next) {
             next += 1;
-            let it = &mut self.destinations[number as usize];
-            match it.flush(poll, service_token(number), self.now_us) {
+            let connection = &mut self.destinations[number as usize];
+            match connection.flush(poll, service_token(number), self.now_us) {
                 Ok(()) => self.update_deadline(number),
                 Err(error) => self.connection_failed(number, walks, poll, &error),
             }
         }
-        self.dirty.clear();
+        self.schedule.end_flush();
         if let Some(log) = &mut self.log {
             log.end_round();
         }
@@ -447,22 +413,23 @@ impl Flow {
 
     /// Times requests out, closes idle connections, and sends probes.
     pub(crate) fn expire(&mut self, walks: &mut Walks<Ticket>, poll: &Poll) {
-        if self.deadline_ms.is_none_or(|deadline| self.facts.now_ms < deadline) {
+        if !self.schedule.is_due(self.facts.now_ms) {
             return;
         }
         for number in self.destinations.numbers() {
             self.time_out(number, walks, poll);
-            self.random = self.random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            let it = &mut self.destinations[number as usize];
-            it.close_idle(poll, self.facts.now_ms);
-            let was_sent = it.is_sent();
-            if it.probe(self.facts.now_ms, self.random >> 8) && was_sent {
-                self.dirty.push(number);
+            let random = self.schedule.random();
+            let connection = &mut self.destinations[number as usize];
+            connection.close_idle(poll, self.facts.now_ms);
+            let was_sent = connection.is_sent();
+            if connection.probe(self.facts.now_ms, random) && was_sent {
+                self.schedule.add_unsent(number);
             }
         }
         self.destinations.tidy();
         let now_ms = self.facts.now_ms;
-        self.deadline_ms = self.destinations.iter().filter_map(|it| it.deadline(now_ms)).min();
+        let deadlines = self.destinations.iter().filter_map(|connection| connection.deadline(now_ms));
+        self.schedule.set_deadline(deadlines.min());
     }
 
     fn time_out(&mut self, number: u32, walks: &mut Walks<Ticket>, poll: &Poll) {
@@ -492,7 +459,7 @@ impl Flow {
 
     /// Milliseconds until the next deadline of a server or a route handle.
     pub(crate) fn until_deadline_ms(&self) -> Option<u64> {
-        let next = self.deadline_ms.into_iter().chain(self.waits.next_ms()).min();
+        let next = self.schedule.deadline_ms().into_iter().chain(self.waits.next_ms()).min();
         next.map(|deadline| deadline.saturating_sub(self.facts.now_ms))
     }
 }

@@ -139,16 +139,20 @@ pub(crate) fn text(shared: &Shared, form: Form, is_ready: bool) -> String {
     let mut out = Exposition::default();
     out.sample(UP, &[], 1);
     out.sample(READY, &[], u32::from(is_ready));
-    let identity = &shared.identity;
+    let identity = &shared.about.identity;
     out.sample(INFO, &[env!("CARGO_PKG_VERSION"), &identity.service, &identity.router], 1);
     for stat in STATS {
         if let Some(name) = name(stat) {
             out.row(&stat.metric, &name, help(stat), &[], &(stat.value)(&figures));
         }
     }
-    add_counters(&mut out, LogCount::ROWS, LogCount::ALL.map(|counter| shared.log.get(counter)));
-    add_counters(&mut out, NameCount::ROWS, NameCount::ALL.map(|counter| shared.names.get(counter)));
-    add_counters(&mut out, ControlCount::ROWS, ControlCount::ALL.map(|counter| shared.pools.get(counter)));
+    add_counters(&mut out, LogCount::ROWS, LogCount::ALL.map(|counter| shared.counts.log.get(counter)));
+    add_counters(&mut out, NameCount::ROWS, NameCount::ALL.map(|counter| shared.counts.names.get(counter)));
+    add_counters(
+        &mut out,
+        ControlCount::ROWS,
+        ControlCount::ALL.map(|counter| shared.counts.pools.get(counter)),
+    );
     add_clients(&mut out, &figures);
     add_config(&mut out, &figures);
     for (state, connections) in STATES.iter().zip(figures.states) {
@@ -228,7 +232,7 @@ pub(crate) fn named(plan: &Plan) -> Vec<(String, &Server)> {
     plan.in_use().into_iter().map(of).collect()
 }
 
-/// With what was counted of its address in `former` ways, so that counters go on when a timeout is changed.
+/// With what was counted of its address in `former` ways, so that counters continue when a timeout is changed.
 fn add_server(out: &mut Exposition, name: &str, server: &Server, former: Option<&Counted>) {
     let meters = server.meters();
     let mut ever = meters.counted();

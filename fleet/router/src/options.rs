@@ -47,7 +47,7 @@ pub struct RouterOptions {
     pub etcd: Option<EtcdOptions>,
     /// How long a server is kept that has left the SRV record of its pool.
     pub srv_hold_down: Duration,
-    /// What clients are told that look for routers; the router's own addresses, if there are none.
+    /// The nodes that clients receive when they look for routers; the router's own addresses, if there are none.
     pub cluster_nodes: Vec<ClusterNode>,
     /// Where the admin listener is, and the file of the token that its clients show.
     pub admin: Option<Listen>,
@@ -118,7 +118,7 @@ pub enum Operations {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flushes {
     Refused,
-    /// All servers of the configuration are told.
+    /// All servers of the configuration are flushed.
     PassedOn,
 }
 

@@ -66,7 +66,7 @@ fn flags(answer: &Answer<'_>) -> u64 {
     flags.or_else(|| token(answer.line, b'f')).unwrap_or(0)
 }
 
-/// Flags, and of key and value what was asked for.
+/// Flags, and of key and value what was requested.
 fn item(
     response: Response,
     (flags, shown): (u32, Shown),
@@ -83,11 +83,11 @@ fn item(
 
 /// With a text, as memcached has it.
 fn failure(response: Response, answer: &Answer<'_>, out: &mut Vec<u8>) {
-    let mut told = Vec::new();
+    let mut line = Vec::new();
     let text = match response.status {
         Status::TemporaryFailure | Status::Busy | Status::InternalError => {
-            render::failure(answer, &mut told);
-            told.trim_ascii().strip_prefix(b"SERVER_ERROR ").unwrap_or(told.trim_ascii())
+            render::failure(answer, &mut line);
+            line.trim_ascii().strip_prefix(b"SERVER_ERROR ").unwrap_or(line.trim_ascii())
         }
         status => status.text().as_bytes(),
     };

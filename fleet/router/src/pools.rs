@@ -1,4 +1,4 @@
-//! What is counted of pools: sums over their servers. When a configuration gives a pool other servers, it goes on from where it was, since a
+//! The counters of pools: sums over their servers. When a configuration gives a pool other servers, it continues from where it was, since a
 //! counter that falls looks like a restart.
 
 use crate::config::Plan;

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 #[derive(Debug)]
-pub(crate) enum Wish {
+pub(crate) enum Command {
     LoadNow,
     End,
     /// Pools of etcd are others than before.
@@ -37,7 +37,7 @@ pub(crate) enum Change {
 #[derive(Debug)]
 pub(crate) struct Reloader {
     pub(crate) loader: Loader,
-    pub(crate) wishes: Arc<Mailbox<Wish>>,
+    pub(crate) commands: Arc<Mailbox<Command>>,
     pub(crate) workers: Vec<Arc<Mailbox<Change>>>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) reloading: Reloading,
@@ -46,12 +46,12 @@ pub(crate) struct Reloader {
     pub(crate) stats_files: Option<StatsFiles>,
 }
 
-const WISH: Token = Token(0);
+const COMMAND: Token = Token(0);
 const CHANGE: Token = Token(1);
 /// How often certificates are looked at.
 const CERTIFICATES: Duration = Duration::from_secs(1);
 
-/// The first configuration: of the source, or, if that cannot be read or is wrong, for which reason is told, the one that was kept.
+/// The first configuration: of the source, or, if that is unreadable or invalid, the saved one, with the reason.
 pub(crate) fn first(
     loader: &mut Loader,
     kept: Option<&Kept>,
@@ -93,8 +93,8 @@ fn keep(kept: Option<&Kept>, loader: &Loader, texts: &Texts) {
 }
 
 impl Reloader {
-    /// Runs until it is told to end.
-    pub(crate) fn run_until_told(self) -> io::Result<()> {
+    /// Runs until the owner ends it.
+    pub(crate) fn run_until_end(self) -> io::Result<()> {
         let result = self.run();
         if let Err(error) = &result {
             // Operator: Restart the router, or send SIGHUP after each change.
@@ -106,7 +106,7 @@ impl Reloader {
 
     fn run(mut self) -> io::Result<()> {
         let mut poll = Poll::new()?;
-        poll.add(&*self.wishes, WISH, Interest::Read)?;
+        poll.add(&*self.commands, COMMAND, Interest::Read)?;
         let (mut watch, mut changed) = self.watch(&poll)?;
         let mut events = Vec::new();
         let mut looked = Stopwatch::start();
@@ -121,25 +121,25 @@ impl Reloader {
             if let Some(files) = &mut self.stats_files {
                 files.write_when_due(&self.shared);
             }
-            let is_told = events.drain(..).any(|event| event.token == WISH);
-            let wishes = if is_told { self.wishes.take() } else { Vec::new() };
-            let mut now = Asked::Nothing;
-            for wish in wishes {
-                now = match wish {
-                    Wish::End => return Ok(()),
-                    Wish::LoadNow => Asked::Everything,
-                    Wish::LoadPools => now.max(Asked::Configuration),
-                    Wish::Free(tree) => {
+            let has_command = events.drain(..).any(|event| event.token == COMMAND);
+            let commands = if has_command { self.commands.take() } else { Vec::new() };
+            let mut now = Reload::Nothing;
+            for command in commands {
+                now = match command {
+                    Command::End => return Ok(()),
+                    Command::LoadNow => Reload::Everything,
+                    Command::LoadPools => now.max(Reload::Configuration),
+                    Command::Free(tree) => {
                         drop(tree);
                         now
                     }
-                    Wish::Learn(news) => now.max(self.learn(&news)),
+                    Command::Learn(news) => now.max(self.learn(&news)),
                 };
             }
             if !self.loader.reader.followed.records.drop_due().is_empty() {
-                now = now.max(Asked::Configuration);
+                now = now.max(Reload::Configuration);
             }
-            if looked.elapsed() >= CERTIFICATES || now == Asked::Everything {
+            if looked.elapsed() >= CERTIFICATES || now == Reload::Everything {
                 looked = Stopwatch::start();
                 self.loader.reload_changed_certificates();
             }
@@ -147,15 +147,15 @@ impl Reloader {
                 changed.get_or_insert_with(Stopwatch::start);
             }
             let is_due = changed.as_ref().is_some_and(|since| since.elapsed() >= self.reloading.delay);
-            if is_due || now >= Asked::Configuration {
+            if is_due || now >= Reload::Configuration {
                 self.reload();
                 (watch, changed) = self.watch(&poll)?;
             }
         }
     }
 
-    /// What was looked up has changed.
-    fn learn(&self, news: &News) -> Asked {
+    /// Resolved names have changed.
+    fn learn(&self, news: &News) -> Reload {
         match news {
             News::Host(host, found) => {
                 self.shared.cluster.learn(host, found);
@@ -164,18 +164,18 @@ impl Reloader {
                     tracing::info!(host = &**host, addresses = ?found, "a host's addresses changed");
                     self.workers.iter().for_each(|worker| worker.send(Change::Moved(moved.clone())));
                 }
-                Asked::Nothing
+                Reload::Nothing
             }
             News::Service(record, targets) => {
                 match self.loader.reader.followed.records.learn(record, targets) {
-                    Learned::New => Asked::Configuration,
-                    Learned::Same => Asked::Nothing,
+                    Learned::New => Reload::Configuration,
+                    Learned::Same => Reload::Nothing,
                 }
             }
         }
     }
 
-    /// Watches what was read last. What has changed since then, before it was watched, counts as a change.
+    /// Watches the files that were read last. Changes since then, before the watch began, count.
     fn watch(&self, poll: &Poll) -> io::Result<(Option<FileWatch>, Option<Stopwatch>)> {
         let paths = self.loader.reader.paths();
         if self.reloading.watches == Watches::Nothing || paths.is_empty() {
@@ -191,10 +191,10 @@ impl Reloader {
 
     fn reload(&mut self) {
         match self.loader.load() {
-            Ok(plan) if plan.texts == self.shared.plan().texts => {
+            Ok(plan) if plan.texts == self.shared.config.plan().texts => {
                 tracing::info!("the configuration file is unchanged");
                 keep(self.kept.as_ref(), &self.loader, &plan.texts);
-                self.shared.kept_as_it_is();
+                self.shared.config.note_unchanged();
             }
             Ok(plan) => self.put_to_use(plan),
             Err(error) => {
@@ -202,14 +202,14 @@ impl Reloader {
                 // changes.
                 tracing::error!("cannot apply the new configuration; keeping the current one: {error}");
                 self.follow_pools();
-                self.shared.refused(&error);
+                self.shared.config.note_failure(&error);
             }
         }
     }
 
-    /// What is new cannot be used. Pools of the configuration in use have other servers all the same.
+    /// The new configuration cannot be used. Pools of the one in use have other servers all the same.
     fn follow_pools(&mut self) {
-        let in_use = self.shared.plan();
+        let in_use = self.shared.config.plan();
         match self.loader.load_again(&in_use.texts) {
             Ok(plan) if plan.texts != in_use.texts => self.put_to_use(plan),
             Ok(_) => {}
@@ -222,7 +222,7 @@ impl Reloader {
         for warning in &plan.warnings {
             tracing::warn!("{warning}");
         }
-        let settings = self.shared.settings();
+        let settings = &self.shared.policies.settings;
         let trees: Result<Vec<Tree>, ConfigError> =
             self.workers.iter().map(|_| plan.tree(settings)).collect();
         let trees = match trees {
@@ -231,7 +231,7 @@ impl Reloader {
                 // Operator: Correct what the message names; the configuration is reloaded when it
                 // changes.
                 tracing::error!("cannot apply the new configuration; keeping the current one: {error}");
-                return self.shared.refused(&error.into());
+                return self.shared.config.note_failure(&error.into());
             }
         };
         keep(self.kept.as_ref(), &self.loader, &plan.texts);
@@ -245,9 +245,9 @@ impl Reloader {
     }
 }
 
-/// What is to be read again.
+/// The parts to be read again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Asked {
+enum Reload {
     Nothing,
     Configuration,
     Everything,

@@ -25,7 +25,7 @@ pub(crate) enum Form {
 
 /// What a client has sent and wants back.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct RequestKey<'a> {
     /// As it is hashed: of a base64 key what it stands for.
     pub(crate) key: &'a [u8],
     /// Of a meta command, the flags that a reply repeats: O, k and b.
@@ -59,8 +59,8 @@ impl Form {
 
 /// All of the reply to a request for one key.
 #[inline]
-pub(crate) fn whole(form: Form, asked: Asked<'_>, answer: &Answer<'_>, out: &mut Vec<u8>) {
-    let key = asked.key;
+pub(crate) fn whole(form: Form, request_key: RequestKey<'_>, answer: &Answer<'_>, out: &mut Vec<u8>) {
+    let key = request_key.key;
     match form {
         Form::Get(_) | Form::LeaseGet | Form::Metaget if answer.outcome.is_error() => failure(answer, out),
         Form::Get(uniques) => {
@@ -77,7 +77,7 @@ pub(crate) fn whole(form: Form, asked: Asked<'_>, answer: &Answer<'_>, out: &mut
         }
         Form::Line(_, Noreply::Yes) | Form::Nothing => {}
         Form::Line(op, Noreply::No) => line(op, answer, out),
-        Form::Meta(op, quiet) => meta(op, quiet, asked, answer, out),
+        Form::Meta(op, quiet) => meta(op, quiet, request_key, answer, out),
         Form::Packet(echo) => packet_reply::write(echo, key, answer, out),
     }
 }
@@ -198,7 +198,7 @@ fn line(op: Op, answer: &Answer<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(text);
 }
 
-fn meta(op: Op, quiet: Quiet, asked: Asked<'_>, answer: &Answer<'_>, out: &mut Vec<u8>) {
+fn meta(op: Op, quiet: Quiet, request_key: RequestKey<'_>, answer: &Answer<'_>, out: &mut Vec<u8>) {
     if answer.outcome.is_error() {
         return failure(answer, out);
     }
@@ -215,18 +215,18 @@ fn meta(op: Op, quiet: Quiet, asked: Asked<'_>, answer: &Answer<'_>, out: &mut V
     }
     if answer.line.is_empty() {
         out.extend_from_slice(made);
-        let form = key_form(words(asked.repeated));
-        words(asked.repeated).for_each(|flag| repeat(flag, (asked.key, form), out));
-    } else if has_flag(asked.repeated, b'k') {
-        // A server repeats the key that it was asked for, in the form in which it was stored.
+        let form = key_form(words(request_key.repeated));
+        words(request_key.repeated).for_each(|flag| repeat(flag, (request_key.key, form), out));
+    } else if has_flag(request_key.repeated, b'k') {
+        // A server repeats the key that was requested, in the form in which it was stored.
         let parts = || line.split(|byte| *byte == b' ');
         out.extend_from_slice(parts().next().unwrap_or_default());
         for part in parts().skip(1) {
             let is_key = part.first() == Some(&b'k');
-            repeat(if is_key { b"k" } else { part }, (asked.key, key_form(parts())), out);
+            repeat(if is_key { b"k" } else { part }, (request_key.key, key_form(parts())), out);
         }
-        if tears_lines(asked.key) {
-            repeat(b"k", (asked.key, KeyForm::Base64), out);
+        if tears_lines(request_key.key) {
+            repeat(b"k", (request_key.key, KeyForm::Base64), out);
             out.extend_from_slice(if key_form(parts()) == KeyForm::Base64 { b"" } else { b" b" });
         }
     } else {
@@ -280,10 +280,10 @@ fn is_left_out(op: Op, line: &[u8]) -> bool {
     line.get(..2).is_some_and(|code| nominal.contains(&code))
 }
 
-/// What a client is told that is not answered.
+/// The reply to a request that has failed.
 pub(crate) fn failure(answer: &Answer<'_>, out: &mut Vec<u8>) {
-    let is_told = [b"SERVER_ERROR".as_slice(), b"CLIENT_ERROR", b"ERROR"];
-    if is_told.iter().any(|word| answer.line.starts_with(word)) {
+    let error_words = [b"SERVER_ERROR".as_slice(), b"CLIENT_ERROR", b"ERROR"];
+    if error_words.iter().any(|word| answer.line.starts_with(word)) {
         out.extend_from_slice(answer.line);
     } else {
         out.extend_from_slice(failures::text(answer.outcome).as_bytes());

@@ -4,7 +4,7 @@ use crate::config::{LoadError, Loader, SharedPlan};
 use crate::flow::Flow;
 use crate::kept::Kept;
 use crate::options::RouterOptions;
-use crate::reload::{self, Reloader, Wish};
+use crate::reload::{self, Command, Reloader};
 use crate::service::{Mailboxes, RouterService};
 use crate::shared::Shared;
 use crate::spool::{DeleteLog, LogAccess, Logging};
@@ -14,7 +14,7 @@ use crate::web;
 use guira_routing::Walks;
 use guira_routing::config::ConfigError;
 use guira_serving::{
-    Acceptor, Beyond, ConnBudget, Connections, Crew, Host, HostOptions, Listen, Placement, Port, PortError,
+    Acceptor, AtLimit, ConnBudget, Connections, Crew, Host, HostOptions, Listen, Placement, Port, PortError,
     Speaks, Worker, WorkerError, unix_now,
 };
 use guira_sync::thread::JoinHandle;
@@ -51,7 +51,7 @@ pub struct Running {
     udp_addresses: Vec<SocketAddr>,
     warnings: Vec<ConfigError>,
     host: Arc<Host>,
-    wishes: Arc<Mailbox<Wish>>,
+    commands: Arc<Mailbox<Command>>,
     reloader: Option<JoinHandle<io::Result<()>>>,
     admin: Option<(Address, Crew)>,
     token: Option<Arc<Token>>,
@@ -66,15 +66,15 @@ const ADMIN_DRAIN: Duration = Duration::from_millis(200);
 /// Starts a router. It listens on `inherited` sockets too.
 ///
 /// # Errors
-/// What is wrong with the configuration, or what the system says.
+/// If the configuration is invalid, or a system call fails.
 pub fn start(options: &RouterOptions, inherited: Vec<Listener>) -> Result<Running, StartError> {
     let options = &RouterOptions { settings: stats_files::settings(options), ..options.clone() };
-    let wishes = Arc::new(Mailbox::new()?);
-    let (names_told, pools_told) = (wishes.clone(), wishes.clone());
-    let mut loader = Loader::telling(
+    let commands = Arc::new(Mailbox::new()?);
+    let (for_names, for_pools) = (commands.clone(), commands.clone());
+    let mut loader = Loader::notifying(
         options,
-        move |news| names_told.send(Wish::Learn(news)),
-        move || pools_told.send(Wish::LoadPools),
+        move |news| for_names.send(Command::Learn(news)),
+        move || for_pools.send(Command::LoadPools),
     );
     let identity = &options.identity;
     let kept = options.dump.as_ref().map(|dump| Kept::new(dump, identity));
@@ -84,17 +84,17 @@ pub fn start(options: &RouterOptions, inherited: Vec<Listener>) -> Result<Runnin
     let ports = ports(options, inherited, host.tls.as_ref())?;
     let addresses: Vec<Address> = ports.iter().map(|port| (*port.address).clone()).collect();
     let shared = Arc::new(Shared::new(options, host.clone(), plan.clone(), &loader, &plain(&ports)));
-    fault.iter().for_each(|fault| shared.started_with_saved(fault));
+    fault.iter().for_each(|fault| shared.config.note_saved(fault));
     let (datagrams, udp_addresses) = datagrams(options)?;
     let mut acceptor = Some(Acceptor::new(ports, host.mailboxes.clone()));
     let log = options.deletes.as_ref();
-    let mut logging = log.map(|log| Logging::start(log, options, &shared.log)).transpose()?;
+    let mut logging = log.map(|log| Logging::start(log, options, &shared.counts.log)).transpose()?;
     let mut crew = Crew::called("router", host.clone());
     let mut workers = Vec::new();
     for (index, sockets) in datagrams.into_iter().enumerate() {
         let changes = Arc::new(Mailbox::new()?);
         workers.push(changes.clone());
-        let mailboxes = Mailboxes { changes, wishes: wishes.clone() };
+        let mailboxes = Mailboxes { changes, commands: commands.clone() };
         let (host, acceptor, plan, shared) = (host.clone(), acceptor.take(), plan.clone(), shared.clone());
         let access = logging.as_ref().map(Logging::access);
         crew.start(index, Placement::Anywhere, move || {
@@ -110,15 +110,16 @@ pub fn start(options: &RouterOptions, inherited: Vec<Listener>) -> Result<Runnin
     let token = options.admin_token_file.as_deref().map(Token::load).transpose()?.map(Arc::new);
     let admin = options.admin.as_ref().map(|place| serve_admin(place, &shared, token.clone())).transpose()?;
     let stats_files = options.stats_files.as_ref().map(|files| StatsFiles::new(files, identity));
-    let reloader = Reloader { loader, wishes: wishes.clone(), workers, shared, reloading, kept, stats_files };
+    let reloader =
+        Reloader { loader, commands: commands.clone(), workers, shared, reloading, kept, stats_files };
     let thread = guira_sync::thread::Builder::new().name("router-config".to_owned());
-    let reloader = Some(thread.spawn(|| reloader.run_until_told())?);
+    let reloader = Some(thread.spawn(|| reloader.run_until_end())?);
     crew.begin();
     if let Some((_, admin)) = &admin {
         admin.begin();
     }
     let warnings = plan.warnings.clone();
-    Ok(Running { crew, addresses, udp_addresses, host, warnings, wishes, reloader, admin, token, logging })
+    Ok(Running { crew, addresses, udp_addresses, host, warnings, commands, reloader, admin, token, logging })
 }
 
 /// Where clients connect that speak no TLS; if there is TLS everywhere, all of them.
@@ -160,10 +161,10 @@ fn datagrams(options: &RouterOptions) -> Result<(Vec<Vec<UdpSocket>>, Vec<Socket
 pub(crate) fn host(options: &RouterOptions, servers: usize) -> Result<Host, StartError> {
     let tls = options.client_tls.clone().map(|tls| TlsAcceptor::new(tls, unix_now())).transpose()?;
     let limit = options.client_limit();
-    let clients = limit.beside(servers);
+    let clients = limit.for_servers(servers);
     Ok(Host::new(HostOptions {
         workers: options.workers,
-        connections: Connections::new(clients, Beyond::Refused),
+        connections: Connections::new(clients, AtLimit::Refused),
         budget: Arc::new(ConnBudget::new(limit.memory(clients), options.workers)),
         idle: None,
         users: None,
@@ -179,7 +180,7 @@ fn service(
     shared: Arc<Shared>,
     log: Option<LogAccess>,
 ) -> io::Result<RouterService> {
-    let tree = plan.tree(shared.settings()).map_err(io::Error::other)?;
+    let tree = plan.tree(&shared.policies.settings).map_err(io::Error::other)?;
     // The worker's clock starts with it.
     tree.begin(0);
     let log = log.map(DeleteLog::new).transpose()?;
@@ -197,7 +198,7 @@ impl Running {
         &self.udp_addresses
     }
 
-    /// What is doubtful in the configuration that it has started with.
+    /// Warnings about the configuration that it has started with.
     pub fn warnings(&self) -> &[ConfigError] {
         &self.warnings
     }
@@ -212,7 +213,7 @@ impl Running {
         if let Some(token) = &self.token {
             token.reload();
         }
-        self.wishes.send(Wish::LoadNow);
+        self.commands.send(Command::LoadNow);
     }
 
     /// Stops, after requests that are under way were answered.
@@ -220,7 +221,7 @@ impl Running {
     /// # Errors
     /// If a worker has failed.
     pub fn stop(mut self, patience: Duration) -> Result<(), WorkerError> {
-        self.wishes.send(Wish::End);
+        self.commands.send(Command::End);
         let ended = self.crew.end(patience);
         // It may be looking for a name all the while.
         let reloader = self.reloader.take().map(JoinHandle::join);

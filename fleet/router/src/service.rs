@@ -5,7 +5,8 @@ use crate::client::{Client, Length, Refuses, Turn};
 use crate::counters::{Counters, Event};
 use crate::flow::Flow;
 use crate::no_pin::NoPin;
-use crate::reload::{Change, Wish};
+use crate::reload::{Change, Command};
+use crate::round_clock::RoundClock;
 use crate::shared::Shared;
 use crate::ticket::Ticket;
 use crate::udp::{self, Udp};
@@ -13,7 +14,7 @@ use guira_routing::Walks;
 use guira_serving::{
     Arrival, Clients, Due, Outbox, ReplyTo, RequestHandler, Round, Service, Slice, Stopped, service_token,
 };
-use guira_sync::clock::{CoarseClock, Seconds, Stopwatch};
+use guira_sync::clock::Seconds;
 use guira_transport::net::UdpSocket;
 use guira_transport::{Interest, Mailbox, Poll};
 use std::collections::VecDeque;
@@ -26,9 +27,7 @@ use std::time::Duration;
 pub(crate) struct RouterService {
     walks: Walks<Ticket>,
     flow: Flow,
-    clock: CoarseClock,
-    watch: Stopwatch,
-    now: Seconds,
+    clock: RoundClock,
     /// Clients whose replies are held back, and since when.
     held: VecDeque<(ReplyTo, u64)>,
     /// Replies of one client while they are put next to each other.
@@ -56,7 +55,7 @@ pub(crate) struct Mailboxes {
     /// New configurations, and addresses.
     pub(crate) changes: Arc<Mailbox<Change>>,
     /// Where trees go that are not needed any more.
-    pub(crate) wishes: Arc<Mailbox<Wish>>,
+    pub(crate) commands: Arc<Mailbox<Command>>,
 }
 
 /// The numbers of mailboxes among the service's sockets: servers have those from 0 on.
@@ -73,26 +72,10 @@ impl RouterService {
         sockets: Vec<UdpSocket>,
         shared: Arc<Shared>,
     ) -> Self {
-        let clock = CoarseClock::system();
-        let now = clock.now();
-        let (watch, held, scratch) = (Stopwatch::start(), VecDeque::new(), Vec::new());
+        let (clock, held, scratch) = (RoundClock::default(), VecDeque::new(), Vec::new());
         let udp = (!sockets.is_empty()).then(|| Udp::new(sockets));
         let (usual, gathered, state) = (Length::default(), 0, State::Serves);
-        RouterService {
-            walks,
-            flow,
-            clock,
-            watch,
-            now,
-            held,
-            scratch,
-            usual,
-            gathered,
-            mailboxes,
-            udp,
-            shared,
-            state,
-        }
+        RouterService { walks, flow, clock, held, scratch, usual, gathered, mailboxes, udp, shared, state }
     }
 }
 
@@ -101,7 +84,7 @@ impl RequestHandler for RouterService {
     type State = Client;
 
     fn now(&self) -> Seconds {
-        self.now
+        self.clock.now()
     }
 
     fn open(&mut self, arrival: &Arrival, from: ReplyTo) -> Client {
@@ -122,7 +105,7 @@ impl RequestHandler for RouterService {
         let (usual, executed, refuses) = (*usual, 0, Refuses::No);
         let mut turn = Turn { client, walks, flow, outbox, shared, full, usual, executed, refuses };
         let result = turn.run(slice, input);
-        // What no server had to be asked for.
+        // Replies that needed no server.
         if self.flow.calls.done() > first {
             fill(client, outbox, &self.flow.calls, self.flow.calls.replies(first), &mut self.usual);
             self.flow.calls.forget(first);
@@ -140,8 +123,8 @@ impl Service for RouterService {
     }
 
     fn begin_round(&mut self) {
-        self.now = self.clock.now();
-        self.flow.set_clock(self.watch.elapsed());
+        self.clock.begin_round();
+        self.flow.set_clock(self.clock.elapsed());
         self.flow.counters.add(Event::Round);
         self.flow.facts.now_s = self.clock.now_unix();
     }
@@ -167,7 +150,7 @@ impl Service for RouterService {
         self.flow.retire_servers(&self.walks, round.clients.poll());
         self.send_held(round.clients);
         self.hand_out_all(round.clients);
-        // Those who go on may be gone: then others do, in another round.
+        // Those who continue may be gone: then others do, in another round.
         let is_released = self.flow.release();
         if is_released {
             self.hand_out_all(round.clients);
@@ -176,14 +159,14 @@ impl Service for RouterService {
     }
 
     fn end_round(&mut self, round: &mut Round<'_, Self>) -> bool {
-        // While clients go on asking, what a server is asked is gathered for longer: a call costs more than all else about a key.
+        // While clients send further requests, those to a server are gathered for longer: a system call costs more than all else about a key.
         if self.flow.has_unsent() && !round.is_idle && self.gathered < ROUNDS_MAX {
             self.gathered += 1;
             return true;
         }
         self.gathered = 0;
         if self.flow.has_unsent() {
-            self.flow.set_clock(self.watch.elapsed());
+            self.flow.set_clock(self.clock.elapsed());
         }
         self.flow.flush(&mut self.walks, round.clients.poll());
         // Requests that could not be sent are answered already.
@@ -194,7 +177,7 @@ impl Service for RouterService {
         self.state = State::Finishes;
     }
 
-    /// What nobody waits for is under way all the same: deletes of an AllAsyncRoute, and what clients have asked that are gone.
+    /// Requests without a waiting client count too: deletes of an AllAsyncRoute, and requests of clients that are gone.
     fn is_finished(&self) -> bool {
         self.flow.is_idle()
     }
@@ -239,7 +222,7 @@ impl RouterService {
                     self.flow.adopt(&plan);
                     tree.begin(self.flow.facts.now_ms);
                     if let Some(before) = self.walks.replace(*tree) {
-                        self.mailboxes.wishes.send(Wish::Free(before));
+                        self.mailboxes.commands.send(Command::Free(before));
                     }
                 }
                 Change::Moved(servers) => self.flow.relocate(&servers, &mut self.walks, poll),
@@ -270,7 +253,7 @@ impl RouterService {
                 replies.iter().for_each(|reply| udp.answer(number, |out| calls.write(reply, out)));
                 continue;
             }
-            clients.answer_when_due(to, self.now, |client, unsent| {
+            clients.answer_when_due(to, self.clock.now(), |client, unsent| {
                 let Some(unsent) = unsent else { return Due::Now };
                 fill(client, unsent, calls, replies, usual);
                 let is_whole = unsent.open_slots() == 0;
@@ -300,7 +283,7 @@ impl RouterService {
             self.held.front().copied().filter(|(_, since)| now_ms >= since + HELD_MS)
         {
             self.held.pop_front();
-            clients.answer_when_due(to, self.now, |client, _| {
+            clients.answer_when_due(to, self.clock.now(), |client, _| {
                 if client.held_ms != Some(since) {
                     return Due::Later;
                 }

@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime};
 
 const MODE: u32 = 0o666;
 
-/// What is written, where, and when it was last.
+/// The files, their folder, and the time of the last write.
 #[derive(Debug)]
 pub(crate) struct StatsFiles {
     root: PathBuf,
@@ -77,7 +77,7 @@ impl StatsFiles {
         }
         let stats = with_prefix(&self.prefix, figures(shared));
         replace(&self.path("stats"), &pretty(stats))?;
-        let sources = sources_info::text(&shared.source, &shared.plan().texts);
+        let sources = sources_info::text(&shared.about.source, &shared.config.plan().texts);
         replace(&self.path("config_sources_info"), &sources)
     }
 
@@ -119,7 +119,7 @@ fn pretty(members: Map<String, Value>) -> String {
 
 /// All options as strings, and the process id.
 fn startup_options(shared: &Shared) -> Map<String, Value> {
-    let options = shared.options.iter().map(|(name, value)| (name.clone(), value.clone().into()));
+    let options = shared.about.options.iter().map(|(name, value)| (name.clone(), value.clone().into()));
     options.chain([("pid".to_owned(), std::process::id().to_string().into())]).collect()
 }
 
@@ -136,7 +136,7 @@ fn figures(shared: &Shared) -> Map<String, Value> {
             stats.insert(name.to_owned(), number.into());
         }
     });
-    let pools = &shared.settings().counted_pools;
+    let pools = &shared.policies.settings.counted_pools;
     for (place, name) in (0..).zip(pools.names()) {
         put_pool(&figures, (CountedPool(place), name), &mut stats);
     }
@@ -146,7 +146,7 @@ fn figures(shared: &Shared) -> Map<String, Value> {
 /// Of the pools whose names begin with this one, and with none that is longer. Requests and their duration are those of servers; failures and
 /// the total duration are those of clients, each for the pool that it came to first.
 fn put_pool(figures: &Figures<'_>, (place, name): (CountedPool, &str), stats: &mut Map<String, Value>) {
-    let names = &figures.shared.settings().counted_pools;
+    let names = &figures.shared.policies.settings.counted_pools;
     let of_pool = figures.plan.pools.iter().filter(|pool| names.of(&pool.name) == Some(place));
     let mut sums = [0; 2];
     let mut latencies = Vec::new();

@@ -20,10 +20,10 @@ pub(crate) fn json(shared: &Shared, fault: Option<String>) -> Value {
     let shown = servers.iter().take(SHOWN_MAX).map(|(name, server)| server_json(name, server));
     json!({
         "version": env!("CARGO_PKG_VERSION"),
-        "time_ns": u64::try_from(shared.started.past.elapsed().as_nanos()).unwrap_or(u64::MAX),
+        "time_ns": u64::try_from(shared.about.started.past.elapsed().as_nanos()).unwrap_or(u64::MAX),
         "ready": fault,
-        "service": shared.identity.service,
-        "router": shared.identity.router,
+        "service": shared.about.identity.service,
+        "router": shared.about.identity.router,
         "stats": stats_json(&figures),
         "config": config_json(&figures),
         "latency": latency_json(&figures),
@@ -75,7 +75,7 @@ fn stats_json(figures: &Figures<'_>) -> Value {
 
 fn config_json(figures: &Figures<'_>) -> Value {
     let (config, shared) = (&figures.config, figures.shared);
-    let file = match &shared.source {
+    let file = match &shared.about.source {
         Source::File(path) => Some(path.display().to_string()),
         Source::Text(_) => None,
     };
@@ -83,7 +83,7 @@ fn config_json(figures: &Figures<'_>) -> Value {
         "file": file,
         "md5": figures.plan.digest,
         "age": config.since.age(),
-        "tried": config.tried.age(),
+        "tried": config.last_attempt.age(),
         "attempts": config.attempts,
         "failures": config.failures,
         "error": config.error,

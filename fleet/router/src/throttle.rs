@@ -12,7 +12,7 @@ pub(crate) struct Throttle {
     most_waiting: usize,
     /// Each has a call, in a slot that keeps it from being read.
     waiting: VecDeque<(Ticket, ReplyTo)>,
-    /// Clients that may go on in this round, with one request each: nobody else takes their room.
+    /// Clients that may continue in this round, with one request each: no other client takes their room.
     released: Vec<ReplyTo>,
 }
 

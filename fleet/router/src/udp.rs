@@ -1,5 +1,5 @@
 //! Gets in datagrams. Each is one line of a client, and its reply is a message of as many datagrams as it takes; what is lost of it is lost.
-//! What servers answer too late meets nobody.
+//! A late reply of a server is dropped.
 
 use crate::client::{Client, KEYS_MAX};
 use crate::counters::Event;
@@ -15,7 +15,7 @@ use std::io;
 use std::net::SocketAddr;
 
 /// Requests of a worker that came in datagrams and were not answered. More are refused.
-const ASKED_MAX: usize = 1 << 16;
+const REQUESTS_MAX: usize = 1 << 16;
 /// No reply is longer, so that a small request cannot set off a flood.
 const REPLY_MAX: usize = 4 << 20;
 /// So much is collected before it is sent.
@@ -31,16 +31,16 @@ const TOO_LARGE: &[u8] = b"SERVER_ERROR reply too large for UDP\r\n";
 #[derive(Debug)]
 pub(crate) struct Udp {
     received: Datagrams,
-    desk: Desk,
+    requests: Requests,
 }
 
 /// Where requests in datagrams are taken, and answered.
 #[derive(Debug)]
-struct Desk {
+struct Requests {
     sockets: Vec<UdpSocket>,
     outgoing: Vec<Outgoing>,
     /// By number; empty places are used again.
-    asked: Vec<Option<Asked>>,
+    senders: Vec<Option<Sender>>,
     vacant: Vec<u32>,
     /// Used for one request after another, and empty between them.
     outbox: Outbox<NoPin>,
@@ -48,7 +48,7 @@ struct Desk {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Asked {
+struct Sender {
     socket: usize,
     peer: Peer,
     id: [u8; 2],
@@ -86,7 +86,7 @@ fn is_get(request: &[u8]) -> bool {
         Some(b"mg") => !all.skip(1).any(|flag| matches!(flag[0], b'N' | b'R' | b'T')),
         _ => false,
     };
-    // A get of more keys is asked for in parts, each after the one before it was sent.
+    // A get of more keys is requested in parts, each after the one before it was sent.
     let keys = words(line).count().saturating_sub(1);
     is_known && keys <= KEYS_MAX && memchr::memchr(b'\n', line).is_none()
 }
@@ -99,71 +99,75 @@ pub(crate) fn number_of(to: ReplyTo) -> Option<u32> {
 impl Udp {
     pub(crate) fn new(sockets: Vec<UdpSocket>) -> Self {
         let outgoing = sockets.iter().map(|_| Outgoing::default()).collect();
-        let (asked, vacant, outbox, reply) = (Vec::new(), Vec::new(), Outbox::with_capacity(0), Vec::new());
-        Udp { received: Datagrams::default(), desk: Desk { sockets, outgoing, asked, vacant, outbox, reply } }
+        let (senders, vacant, outbox, reply) = (Vec::new(), Vec::new(), Outbox::with_capacity(0), Vec::new());
+        Udp {
+            received: Datagrams::default(),
+            requests: Requests { sockets, outgoing, senders, vacant, outbox, reply },
+        }
     }
 
     pub(crate) fn sockets(&self) -> &[UdpSocket] {
-        &self.desk.sockets
+        &self.requests.sockets
     }
 
     /// Takes the requests that have arrived at a socket.
     pub(crate) fn serve(&mut self, socket: usize, service: &mut RouterService) {
-        let Udp { received, desk } = self;
+        let Udp { received, requests } = self;
         for _ in 0..ROUNDS {
             // An error belongs to a datagram sent before, whose receiver is gone.
-            let Ok(count @ 1..) = received.receive(&desk.sockets[socket]) else { break };
+            let Ok(count @ 1..) = received.receive(&requests.sockets[socket]) else { break };
             for (peer, datagram) in received.iter() {
                 if let Some(framed) = Framed::of(datagram) {
-                    desk.ask(Asked { socket, peer, id: framed.id }, framed.bytes, service);
+                    requests.receive(Sender { socket, peer, id: framed.id }, framed.bytes, service);
                 }
             }
             if count < DATAGRAMS_AT_ONCE {
                 break;
             }
         }
-        desk.send();
+        requests.send();
     }
 
     /// Passes over requests that have arrived at a socket.
     pub(crate) fn ignore(&mut self, socket: usize) {
         // An error is passed over as well.
-        let _ = self.received.receive(&self.desk.sockets[socket]);
+        let _ = self.received.receive(&self.requests.sockets[socket]);
     }
 
     /// The reply to the request with this number has come.
     pub(crate) fn answer(&mut self, number: u32, write: impl FnOnce(&mut Vec<u8>)) {
-        self.desk.answer(number, write);
+        self.requests.answer(number, write);
     }
 
     pub(crate) fn send(&mut self) {
-        self.desk.send();
+        self.requests.send();
     }
 }
 
-impl Desk {
-    fn ask(&mut self, asked: Asked, line: &[u8], service: &mut RouterService) {
+impl Requests {
+    fn receive(&mut self, sender: Sender, line: &[u8], service: &mut RouterService) {
         service.counters().add(Event::Datagram);
         if !is_get(line) {
-            return self.tell(asked, NO_GET);
+            return self.send_reply(sender, NO_GET);
         }
-        if self.asked.len() - self.vacant.len() >= ASKED_MAX || service.is_throttled() {
-            return self.tell(asked, BUSY);
+        if self.senders.len() - self.vacant.len() >= REQUESTS_MAX || service.is_throttled() {
+            return self.send_reply(sender, BUSY);
         }
-        let number = self.vacant.pop().unwrap_or(self.asked.len() as u32);
-        if number as usize == self.asked.len() {
-            self.asked.push(None);
+        let number = self.vacant.pop().unwrap_or(self.senders.len() as u32);
+        if number as usize == self.senders.len() {
+            self.senders.push(None);
         }
-        self.asked[number as usize] = Some(asked);
+        self.senders[number as usize] = Some(sender);
         // Numbers of connections are not below 0.
-        let mut client = Client::new(ReplyTo::elsewhere(-1 - number as i32), Speaks::Text, asked.peer.host());
+        let mut client =
+            Client::new(ReplyTo::elsewhere(-1 - number as i32), Speaks::Text, sender.peer.host());
         let mut slice = Slice::ENDLESS;
         service.run(&mut client, &mut slice, usize::MAX, line, &mut self.outbox);
         // What no server had to be asked for is there already.
         if self.outbox.open_slots() == 0 {
-            let mut told = Vec::new();
-            self.outbox.collect(&mut told);
-            self.finish(number, &told);
+            let mut reply = Vec::new();
+            self.outbox.collect(&mut reply);
+            self.finish(number, &reply);
         }
         drop(self.outbox.take_rest());
     }
@@ -178,17 +182,17 @@ impl Desk {
     }
 
     fn finish(&mut self, number: u32, reply: &[u8]) {
-        let Some(asked) = self.asked.get_mut(number as usize).and_then(Option::take) else { return };
+        let Some(sender) = self.senders.get_mut(number as usize).and_then(Option::take) else { return };
         self.vacant.push(number);
-        self.tell(asked, if reply.len() > REPLY_MAX { TOO_LARGE } else { reply });
+        self.send_reply(sender, if reply.len() > REPLY_MAX { TOO_LARGE } else { reply });
     }
 
-    fn tell(&mut self, asked: Asked, reply: &[u8]) {
-        let outgoing = &mut self.outgoing[asked.socket];
-        for (frame, payload) in frames(asked.id, reply) {
-            outgoing.push(asked.peer, &[&frame, payload]);
+    fn send_reply(&mut self, sender: Sender, reply: &[u8]) {
+        let outgoing = &mut self.outgoing[sender.socket];
+        for (frame, payload) in frames(sender.id, reply) {
+            outgoing.push(sender.peer, &[&frame, payload]);
             if outgoing.weight() >= OUTGOING_FULL {
-                outgoing.send(&self.sockets[asked.socket]);
+                outgoing.send(&self.sockets[sender.socket]);
             }
         }
     }

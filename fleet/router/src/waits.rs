@@ -49,7 +49,7 @@ impl Ord for Waiting {
 }
 
 impl Waits {
-    /// From `now_ms` on, so many milliseconds at least.
+    /// From `now_ms` on, this many milliseconds at least.
     pub(crate) fn add(&mut self, now_ms: u64, ms: u32, origin: Origin<Ticket>) -> Result<(), Outcome> {
         if self.waits.len() >= WAITS_MAX {
             return Err(Outcome::Busy);
@@ -66,7 +66,7 @@ impl Waits {
         self.waits.peek().map(|Reverse(first)| first.until_ms)
     }
 
-    /// Who has waited for long enough.
+    /// A handle whose wait is over.
     pub(crate) fn due(&mut self, now_ms: u64) -> Option<Origin<Ticket>> {
         if self.next_ms()? > now_ms {
             return None;

@@ -15,7 +15,7 @@ pub struct CountedPool(pub u32);
 pub struct Arrival {
     pub pool: CountedPool,
     /// When the client has asked, as [`crate::Facts::now_ms`].
-    pub asked_ms: u64,
+    pub sent_ms: u64,
     pub wanted: ArrivalWanted,
 }
 

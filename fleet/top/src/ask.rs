@@ -15,7 +15,7 @@ pub(crate) fn ask(
     for group in groups {
         let answer = connection.stats(group.word(), |name, value| reading.line(*group, name, value))?;
         match answer {
-            StatsReply::Told => reading.told(*group),
+            StatsReply::Sent => reading.told(*group),
             StatsReply::Refused(words) => reading.refused(*group, &words),
         }
     }

@@ -31,7 +31,7 @@ const LANES: [&[Role]; 2] = [
 const FAULT_MAX_MS: u64 = 8000;
 const PAUSE_MAX_MS: u64 = 3000;
 
-/// Begins, if nobody else has. It goes on in a thread of its own.
+/// Begins, if nobody else has. It continues in a thread of its own.
 ///
 /// # Errors
 /// Why that cannot be.
@@ -139,9 +139,9 @@ fn settle(world: &World) -> Result<(), String> {
 /// Holds what all caches have against the database. Returns how many values they have, and those that are older.
 fn compare(world: &World) -> (usize, Vec<String>) {
     let mut door = Door::of(&world.rows);
-    // Taken before the caches are asked: what they have may be newer.
-    let asked = || door.versions().ok();
-    let Some(versions) = Deadline::after(SETTLING_MAX).poll(asked) else {
+    // Taken before the caches are queried: what they have may be newer.
+    let versions_of = || door.versions().ok();
+    let Some(versions) = Deadline::after(SETTLING_MAX).poll(versions_of) else {
         return (0, vec!["the database does not reply after the faults".to_owned()]);
     };
     // Deletes of what was written until then have come, and whoever has lost its slot is emptied before it is a spare.

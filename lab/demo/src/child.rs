@@ -21,7 +21,7 @@ pub fn become_bound(parent: u32, words: &[OsString]) -> io::Error {
     if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
         return error.into();
     }
-    // It may have ended before it was asked for.
+    // It may have ended before it was requested.
     let is_there = getppid().is_some_and(|pid| pid.as_raw_nonzero().get().unsigned_abs() == parent);
     if !is_there {
         return io::Error::other("the parent process has exited");
@@ -32,7 +32,7 @@ pub fn become_bound(parent: u32, words: &[OsString]) -> io::Error {
 /// What is to be started, and who is told.
 struct Order {
     command: Command,
-    told: Sender<io::Result<Child>>,
+    spawned: Sender<io::Result<Child>>,
 }
 
 /// The binaries that a region is made of.
@@ -58,9 +58,9 @@ impl Spawner {
     pub(crate) fn open(programs: Programs) -> io::Result<Self> {
         let (orders, taken) = channel::<Order>();
         std::thread::Builder::new().name("spawner".to_owned()).spawn(move || {
-            for Order { mut command, told } in taken {
+            for Order { mut command, spawned } in taken {
                 // Nobody who has asked is gone before it is answered.
-                let _ = told.send(command.spawn());
+                let _ = spawned.send(command.spawn());
             }
             // Its children would be killed: they end with the process.
             loop {
@@ -86,9 +86,9 @@ impl Spawner {
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         // A signal that the terminal sends to all that run in it is for this process alone.
         command.process_group(0);
-        let (told, answer) = channel();
+        let (spawned, answer) = channel();
         let gone = || io::Error::other("the region is stopping");
-        self.orders.send(Order { command, told }).map_err(|_| gone())?;
+        self.orders.send(Order { command, spawned }).map_err(|_| gone())?;
         answer.recv().map_err(|_| gone())?
     }
 }

@@ -20,11 +20,11 @@ pub enum ControlError {
     #[error(
         "no region runs on this machine: start one with `guira fleet up`, or name its folder with --folder"
     )]
-    Nobody,
+    NotRunning,
     #[error("several regions run on this machine: name the folder of one with --folder: {0}")]
     Several(String),
     #[error("the region in {folder} does not reply")]
-    Away { folder: PathBuf, source: io::Error },
+    Unreachable { folder: PathBuf, source: io::Error },
     #[error("{0}")]
     Refused(String),
     #[error(
@@ -89,7 +89,7 @@ impl Region {
             .collect();
         running.sort();
         match running.as_slice() {
-            [] => Err(ControlError::Nobody),
+            [] => Err(ControlError::NotRunning),
             [one] => Ok(Region { folder: one.clone() }),
             several => {
                 let several: Vec<String> = several.iter().map(|one| one.display().to_string()).collect();
@@ -103,7 +103,7 @@ impl Region {
     /// # Errors
     /// If the region does not reply, or refuses.
     pub fn break_one(&self, wanted: &Wanted<'_>) -> Result<Begun, ControlError> {
-        let answer = self.ask("POST", &query(wanted))?;
+        let answer = self.request("POST", &query(wanted))?;
         let part = answer["part"].as_str().ok_or(ControlError::Nonsense)?;
         let at_ms = answer["at_ms"].as_u64().ok_or(ControlError::Nonsense)?;
         let duty = answer["duty"].as_str().unwrap_or_default().to_owned();
@@ -115,7 +115,7 @@ impl Region {
     /// # Errors
     /// If the region does not reply.
     pub fn report(&self, begun: &Begun) -> Result<Option<Report>, ControlError> {
-        report(&self.ask("GET", STATUS)?, begun)
+        report(&self.request("GET", STATUS)?, begun)
     }
 
     /// Begins random faults. Returns their seed.
@@ -124,7 +124,7 @@ impl Region {
     /// When it does not answer, or why that cannot be.
     pub fn break_at_random(&self, length: Duration, seed: Option<u64>) -> Result<u64, ControlError> {
         let wanted = Wanted { kind: RANDOM, what: None, length, seed };
-        let answer = self.ask("POST", &query(&wanted))?;
+        let answer = self.request("POST", &query(&wanted))?;
         answer["seed"].as_u64().ok_or(ControlError::Nonsense)
     }
 
@@ -133,7 +133,7 @@ impl Region {
     /// # Errors
     /// When it does not answer.
     pub fn outcome(&self) -> Result<Option<(String, Vec<String>)>, ControlError> {
-        let chaos = &self.ask("GET", STATUS)?["chaos"];
+        let chaos = &self.request("GET", STATUS)?["chaos"];
         if chaos["is_over"] != Value::Bool(true) {
             return Ok(None);
         }
@@ -142,9 +142,9 @@ impl Region {
         Ok(Some((chaos["summary"].as_str().unwrap_or_default().to_owned(), wrong)))
     }
 
-    fn ask(&self, method: &str, target: &str) -> Result<Value, ControlError> {
-        let away = |source| ControlError::Away { folder: self.folder.clone(), source };
-        let answer = self.exchange(method, target).map_err(away)?;
+    fn request(&self, method: &str, target: &str) -> Result<Value, ControlError> {
+        let unreachable = |source| ControlError::Unreachable { folder: self.folder.clone(), source };
+        let answer = self.exchange(method, target).map_err(unreachable)?;
         let (head, body) = answer.split_once("\r\n\r\n").ok_or(ControlError::Nonsense)?;
         if !head.starts_with("HTTP/1.1 200") {
             return Err(ControlError::Refused(body.trim_end().to_owned()));

@@ -31,7 +31,7 @@ pub(crate) struct Fault {
     pub(crate) state: &'static str,
     since: Stopwatch,
     before: Sums,
-    /// How long it lasted, and what users saw meanwhile; none while it goes on.
+    /// How long it lasted, and what users saw meanwhile; none while it continues.
     pub(crate) after: Option<(Duration, Seen)>,
 }
 
@@ -133,8 +133,8 @@ impl Events {
     }
 
     /// Tells of faults, the last one first.
-    pub(crate) fn each_fault<T>(&self, tell: impl Fn(&Fault) -> T) -> Vec<T> {
-        lock(&self.remembered).faults.iter().rev().map(tell).collect()
+    pub(crate) fn each_fault<T>(&self, of_fault: impl Fn(&Fault) -> T) -> Vec<T> {
+        lock(&self.remembered).faults.iter().rev().map(of_fault).collect()
     }
 }
 

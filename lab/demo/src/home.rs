@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 pub(crate) const PREFIX: &str = "guira-fleet-";
 /// The admin listener for those who know the folder.
 pub(crate) const CONTROL: &str = "control";
-/// The path of a socket has room for so many bytes; names in the folder take up to 16.
+/// The path of a socket has room for this many bytes; names in the folder take up to 16.
 const PATH_MAX: usize = 107 - 16;
 
 /// The folder that everything is in. A temporary one is to be cleared in the end.

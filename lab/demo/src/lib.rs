@@ -9,7 +9,7 @@
 //! | rows.rs, user.rs, truth.rs, follow.rs, followed.rs | the database, who uses it, and whether what they read is right |
 //! | faults.rs, chaos.rs, outcome.rs | faults, random ones, and their outcome |
 //! | counts.rs, events.rs, snapshot.rs, survey.rs | what was seen |
-//! | status.rs, metrics.rs, web.rs | what is told of it |
+//! | status.rs, metrics.rs, web.rs | reports about it |
 //! | control.rs | the side of those who talk to a region that runs |
 
 #![forbid(unsafe_code)]

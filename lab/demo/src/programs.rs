@@ -116,9 +116,9 @@ impl Builder<'_> {
         let relay = Relay::open(Behind::Tcp(clients))?;
         let url = format!("http://{}", relay.address());
         let options = EtcdOptions::new(vec![own]);
-        let asked = options.clone();
+        let probed = options.clone();
         let answers = Box::new(move || {
-            Etcd::new(asked.clone(), Arc::default()).is_ok_and(|etcd| Store::new(etcd).view().is_ok())
+            Etcd::new(probed.clone(), Arc::default()).is_ok_and(|etcd| Store::new(etcd).view().is_ok())
         });
         let plan = Plan { role: Role::Etcd, number: None, words, socket: None, relay: Some(relay), answers };
         made.parts.push(self.part(plan));
@@ -154,7 +154,7 @@ impl Builder<'_> {
         if let Some(etcd) = etcd {
             words.extend(["--etcd", etcd].map(OsString::from));
         }
-        self.listening(Role::Router, Some(number), told_of_full_disks(words), socket)
+        self.listening(Role::Router, Some(number), reported_full_disks(words), socket)
     }
 
     fn socket(&self, role: Role, number: Option<usize>) -> PathBuf {
@@ -171,8 +171,8 @@ impl Builder<'_> {
         socket: PathBuf,
     ) -> io::Result<Part> {
         let relay = Some(Relay::open(Behind::Unix(socket.clone()))?);
-        let asked = socket.clone();
-        let answers = Box::new(move || speaks(&asked));
+        let probed = socket.clone();
+        let answers = Box::new(move || speaks(&probed));
         Ok(self.part(Plan { role, number, words, socket: Some(socket), relay, answers }))
     }
 
@@ -191,7 +191,7 @@ impl Builder<'_> {
         server.args(database_folders(self.home)).arg("--skip-networking");
         server.arg(format!("--socket={}", socket.display()));
         database::logging(&mut server);
-        // What was committed outlives the process, as on a host that goes on.
+        // What was committed outlives the process, as on a host that continues.
         server.arg("--innodb-flush-log-at-trx-commit=2");
         database::as_root(&mut server);
         let relay = Relay::open(Behind::Unix(socket.clone()))?;
@@ -221,9 +221,9 @@ impl Builder<'_> {
             file("password"),
         );
         let config = self.home.write("invalidator.toml", &text)?.display().to_string();
-        let words = told_of_full_disks(self.guira(&["invalidate", "-v", "--config", &config]));
-        let asked = admin.clone();
-        let answers = Box::new(move || http::page(&asked, "/ready").is_some());
+        let words = reported_full_disks(self.guira(&["invalidate", "-v", "--config", &config]));
+        let probed = admin.clone();
+        let answers = Box::new(move || http::page(&probed, "/ready").is_some());
         let (role, socket) = (Role::Invalidator, Some(admin));
         Ok(self.part(Plan { role, number: None, words, socket, relay: None, answers }))
     }
@@ -264,7 +264,7 @@ fn configuration(etcd: Option<&str>, servers: &[SocketAddr], gutter: SocketAddr)
 }
 
 /// The program that is told by an error that its files cannot grow, and not ended by a signal: a shell passes on what it ignores.
-fn told_of_full_disks(words: Vec<OsString>) -> Vec<OsString> {
+fn reported_full_disks(words: Vec<OsString>) -> Vec<OsString> {
     let shell = ["sh", "-c", "trap '' XFSZ; exec \"$@\"", "sh"].map(OsString::from);
     shell.into_iter().chain(words).collect()
 }

@@ -95,17 +95,17 @@ impl<'r> Door<'r> {
         Door { rows, session: None }
     }
 
-    fn ask<T>(
+    fn query<T>(
         &mut self,
         server: &Server,
-        ask: impl FnOnce(&mut Packets<Wire>) -> Result<T, SourceError>,
+        run: impl FnOnce(&mut Packets<Wire>) -> Result<T, SourceError>,
     ) -> Result<T, Unanswered> {
         let session = match self.session.take() {
             Some(session) => Ok(session),
             None => connect_within(server, ANSWER_MAX),
         };
         let answered = session.and_then(|mut session| {
-            let answer = ask(&mut session)?;
+            let answer = run(&mut session)?;
             self.session = Some(session);
             Ok(answer)
         });
@@ -119,7 +119,7 @@ impl<'r> Door<'r> {
     pub(crate) fn read(&mut self, number: usize) -> Result<(u64, String), Unanswered> {
         match self.rows {
             Rows::Table(table) => Ok((table.state().versions[number], text(number))),
-            Rows::MariaDb(server) => self.ask(server, |session| {
+            Rows::MariaDb(server) => self.query(server, |session| {
                 let statement = format!("SELECT version, text FROM shop.rows WHERE id = {number}");
                 let [version, text] = row(session, &statement)?;
                 Ok((parsed(&version)?, text))
@@ -136,7 +136,7 @@ impl<'r> Door<'r> {
                 state.versions[number] += 1;
                 Ok(state.versions[number])
             }
-            Rows::MariaDb(server) => self.ask(server, |session| {
+            Rows::MariaDb(server) => self.query(server, |session| {
                 execute(
                     session,
                     &format!("UPDATE {comment} shop.rows SET version = LAST_INSERT_ID(version + 1) WHERE id = {number}"),
@@ -151,7 +151,7 @@ impl<'r> Door<'r> {
     pub(crate) fn place(&mut self) -> Result<u64, Unanswered> {
         match self.rows {
             Rows::Table(table) => Ok(table.state().log.len() as u64),
-            Rows::MariaDb(server) => self.ask(server, |session| {
+            Rows::MariaDb(server) => self.query(server, |session| {
                 execute(session, "INSERT INTO shop.marks VALUES (NULL)")?;
                 let [position] = row(session, "SELECT @@last_gtid")?;
                 parsed(position.rsplit('-').next().unwrap_or_default())
@@ -162,7 +162,7 @@ impl<'r> Door<'r> {
     pub(crate) fn versions(&mut self) -> Result<Vec<u64>, Unanswered> {
         match self.rows {
             Rows::Table(table) => Ok(table.state().versions.clone()),
-            Rows::MariaDb(server) => self.ask(server, |session| {
+            Rows::MariaDb(server) => self.query(server, |session| {
                 let found = rows(session, "SELECT version FROM shop.rows ORDER BY id")?;
                 found.iter().map(|row| parsed(&row[0])).collect()
             }),

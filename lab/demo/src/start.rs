@@ -47,11 +47,11 @@ impl World {
     /// # Errors
     /// What a part says that does not start.
     pub(crate) fn start(home: Home, programs: Programs, seed: u64) -> Result<Arc<Self>, String> {
-        let told = |error: io::Error| format!("cannot create the region: {error}");
+        let failed = |error: io::Error| format!("cannot create the region: {error}");
         let installed = Installed::look();
-        let spawner = Arc::new(Spawner::open(programs).map_err(told)?);
+        let spawner = Arc::new(Spawner::open(programs).map_err(failed)?);
         let Made { parts, etcd, database, routers } =
-            Builder { home: &home, spawner }.make(installed).map_err(told)?;
+            Builder { home: &home, spawner }.make(installed).map_err(failed)?;
         let mut left_out = Vec::new();
         left_out.extend((!installed.etcd).then_some(NO_ETCD));
         left_out.extend((!installed.mariadb).then_some(NO_MARIADB));

@@ -1,7 +1,7 @@
 //! Whether what a user has read is as new as the documents promise.
 //!
 //! Two things are promised. What all deletes have come to is not older than these deletes (docs/guide/invalidator.md); and while nothing is wrong, what a writer has been
-//! told to be deleted is gone (docs/guide/client.md). The gutter is told of no delete (docs/guide/freshness.md): it has what was true when it was filled, and that is
+//! told to be deleted is gone (docs/guide/client.md). The gutter receives no delete (docs/guide/freshness.md): it has what was true when it was filled, and that is
 //! as old as an item of it and the lease by which it was filled may live.
 
 use std::collections::VecDeque;
@@ -59,8 +59,8 @@ impl Truth {
 
     /// Judges what was read. `given` says how many items the gutter was given until now.
     pub(crate) fn judge(&self, read: Begun, seen: u64, given: impl FnOnce() -> Option<u64>) -> Verdict {
-        let told = self.sight.still(read.least);
-        let least = read.least.delivered.max(told.unwrap_or(0));
+        let delivered = self.sight.still(read.least);
+        let least = read.least.delivered.max(delivered.unwrap_or(0));
         let mut verdict = Verdict { is_stale: seen < read.newest, is_judged: least > 0, wrong: None };
         if seen >= least {
             return verdict;
@@ -72,7 +72,7 @@ impl Truth {
         }
         let newer = self.history.newer(read.row, seen).map_or_else(String::new, |newer| newer.to_string());
         verdict.wrong = Some(format!(
-            "row {} was read with version {seen} from {:?} to {:?}: deletes of {} had reached all caches, a writer had received {told:?}; the first newer one is {newer}",
+            "row {} was read with version {seen} from {:?} to {:?}: deletes of {} had reached all caches, a writer had received {delivered:?}; the first newer one is {newer}",
             read.row,
             read.at,
             self.history.now(),

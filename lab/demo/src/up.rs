@@ -80,11 +80,11 @@ fn start(
     is_over: &mut impl FnMut() -> bool,
     say: &mut impl FnMut(&str),
 ) -> Result<Option<Outcome>, DemoError> {
-    let (told, started) = channel();
+    let (sender, started) = channel();
     let (programs, seed) = (settings.programs.clone(), settings.seed);
     thread::Builder::new().name("start".to_owned()).spawn(move || {
-        // Nobody waits any more if it was told to end meanwhile: the process ends, and its children do.
-        let _ = told.send(World::start(home, programs, seed));
+        // No caller waits any more if it was told to end meanwhile: the process ends, and its children do.
+        let _ = sender.send(World::start(home, programs, seed));
     })?;
     let world = loop {
         match started.recv_timeout(LOOK) {

@@ -14,7 +14,7 @@ use crate::world::World;
 pub(crate) const USERS: usize = 8;
 /// How long one waits for a router, which itself waits for a node and then for the gutter.
 pub(crate) const CACHE_MAX: Duration = Duration::from_millis(1500);
-/// One writes once in so many times, and takes a row that is rarely used once in so many.
+/// One writes once in this many times, and takes a row that is rarely used once in this many.
 const WRITE_ONCE_IN: u64 = 20;
 const RARE_ONCE_IN: u64 = 4;
 const POPULAR: u64 = 100;
@@ -63,14 +63,14 @@ impl User<'_> {
         });
         self.state.writes.note(1, time.elapsed());
         let after = cache.counters();
-        let is_told = after.failed_deletes == before.failed_deletes;
-        if !is_told {
+        let is_delivered = after.failed_deletes == before.failed_deletes;
+        if !is_delivered {
             self.go_to_the_other_router();
         }
         let Ok(version) = written else { return world.counts.add(Count::Failed) };
         world.counts.add(Count::Writes);
         // A delete that a router has logged is still to come.
-        if let Some(calm) = calm.filter(|_| is_told && !world.owes_deletes()) {
+        if let Some(calm) = calm.filter(|_| is_delivered && !world.owes_deletes()) {
             world.truth.sight.told(row, version, calm);
         }
     }

@@ -104,7 +104,7 @@ impl Site for DemoSite {
     }
 }
 
-/// What is asked for: `kind=kill&what=node-1&for_ms=5000`. All words are of letters, digits and dashes, so that nothing is escaped.
+/// What is requested: `kind=kill&what=node-1&for_ms=5000`. All words are of letters, digits and dashes, so that nothing is escaped.
 #[derive(Debug, PartialEq, Eq)]
 struct FaultRequest<'q> {
     kind: &'q str,

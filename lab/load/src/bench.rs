@@ -44,7 +44,7 @@ use crate::target::Target;
 use delete_prefix::Deleted;
 use driver::Bench;
 use dump::Dumped;
-use fairness::Beside;
+use fairness::Contended;
 use idle::Idle;
 use instructions::Counted;
 use loads::{DataSet, LoadSpec};
@@ -108,7 +108,7 @@ pub struct Results {
     /// Loads beside dumps of all keys.
     pub dumped: Vec<Dumped>,
     /// A client that asks for little beside others.
-    pub beside: Vec<Beside>,
+    pub beside: Vec<Contended>,
     /// Misses of real traces at equal resident size.
     pub missed: Vec<Missed>,
     /// Deletes by prefix beside a load.

@@ -1,4 +1,4 @@
-//! One connection of the load: a non-blocking socket with what was asked over it and what has been read from it.
+//! One connection of the load: a non-blocking socket, its requests in flight, and the input read from it.
 
 use std::io::{self, IoSlice};
 use std::net::TcpStream;
@@ -16,7 +16,7 @@ use crate::target::{Carrier, Target};
 /// Room for replies that a connection starts with; it doubles while a reply does not fit.
 const INPUT_LEN_MIN: usize = 64 << 10;
 
-/// Bytes that may wait for a server that does not keep up with an open loop. What is due beyond them is asked for later, and its latency
+/// Bytes that may wait for a server that does not keep up with an open loop. What is due beyond them is requested later, and its latency
 /// counts all the same.
 const UNSENT_MAX: usize = 1 << 20;
 
@@ -54,7 +54,7 @@ impl Connection {
         self.outbox.unsent().len() >= UNSENT_MAX
     }
 
-    /// Sends what was asked and not yet sent.
+    /// Sends queued requests.
     pub(crate) fn flush(&mut self, counters: &mut Counters) -> io::Result<Flow> {
         loop {
             let unsent = self.outbox.unsent();

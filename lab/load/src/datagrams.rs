@@ -240,7 +240,7 @@ impl Datagrams {
             match self.socket.recv(&mut self.input) {
                 Ok(count) => {
                     counters.counts.bytes_in += count as u64;
-                    self.hear(count, judge, counters, now()).map_err(ReadError::Reply)?;
+                    self.take_received(count, judge, counters, now()).map_err(ReadError::Reply)?;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Flow::Done),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -250,7 +250,7 @@ impl Datagrams {
     }
 
     /// Takes the datagram in the first `count` bytes of the input.
-    fn hear(
+    fn take_received(
         &mut self,
         count: usize,
         judge: &mut Judge,

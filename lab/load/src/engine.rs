@@ -24,7 +24,7 @@ use crate::target::{Carrier, Target};
 const WAIT_NS_MAX: u64 = 20_000_000;
 /// Silence after which a run is given up.
 const SILENCE_NS_MAX: u64 = 30_000_000_000;
-/// The same for a closed loop by datagrams, which goes on and on after a server that is gone. One that starts again is waited for as long.
+/// The same for a closed loop by datagrams, which continues after its server is gone. One that starts again is waited for as long.
 const SILENCE_BY_ITSELF_NS_MAX: u64 = 5_000_000_000;
 /// A wait that takes so long is none: the process was stopped.
 const STOPPED_NS_MIN: u64 = 1_000_000_000;
@@ -120,7 +120,7 @@ struct Engine<'a, S, C> {
     /// The connection that takes the next request of an open loop.
     turn: usize,
     exhausted: bool,
-    heard_ns: u64,
+    last_reply_ns: u64,
 }
 
 impl<'a, S: Source, C: Clock> Engine<'a, S, C> {
@@ -153,7 +153,7 @@ impl<'a, S: Source, C: Clock> Engine<'a, S, C> {
             timetable,
             turn: 0,
             exhausted: false,
-            heard_ns: now,
+            last_reply_ns: now,
         })
     }
 
@@ -218,7 +218,7 @@ impl<'a, S: Source, C: Clock> Engine<'a, S, C> {
         self.links.iter().any(|link| link.open_requests() > 0)
     }
 
-    /// Gives up what is not answered in time, and goes on without it.
+    /// Gives up what is not answered in time, and continues without it.
     fn give_up(&mut self, now: u64) -> Result<(), LoadError> {
         for index in 0..self.links.len() {
             if self.links[index].give_up(&mut self.counters, now) {
@@ -238,7 +238,7 @@ impl<'a, S: Source, C: Clock> Engine<'a, S, C> {
         }
         self.receive(0)?;
         if self.links[0].by_itself().is_some_and(|mica| mica.quiet_since_ns().is_none()) {
-            self.heard_ns = now;
+            self.last_reply_ns = now;
         }
         self.require_sound(now, self.clock.now_ns())?;
         Ok(true)
@@ -246,7 +246,7 @@ impl<'a, S: Source, C: Clock> Engine<'a, S, C> {
 
     /// An error when a closed loop by datagrams ends without a server: what is lost in the end may be too little to tell.
     fn require_server(&mut self, now: u64) -> Result<(), LoadError> {
-        let silent_ns = now.saturating_sub(self.heard_ns);
+        let silent_ns = now.saturating_sub(self.last_reply_ns);
         let is_closed = self.timetable.is_none();
         if is_closed && self.links[0].by_itself().is_some() && silent_ns > GONE_NS && self.is_busy() {
             return Err(LoadError::Silent { seconds: silent_ns / 1_000_000_000 });
@@ -258,9 +258,9 @@ impl<'a, S: Source, C: Clock> Engine<'a, S, C> {
     fn require_sound(&mut self, now: u64, after: u64) -> Result<(), LoadError> {
         if after.saturating_sub(now) > STOPPED_NS_MIN {
             // This process stood still itself, and what the server has sent meanwhile is still to be read.
-            self.heard_ns = after;
+            self.last_reply_ns = after;
         }
-        let silent_ns = after.saturating_sub(self.heard_ns);
+        let silent_ns = after.saturating_sub(self.last_reply_ns);
         let is_closed = self.timetable.is_none();
         let most_ns = match self.links[0].by_itself() {
             Some(_) if is_closed => SILENCE_BY_ITSELF_NS_MAX,
@@ -285,7 +285,7 @@ impl<'a, S: Source, C: Clock> Engine<'a, S, C> {
         if events.is_empty() {
             return self.require_sound(now, self.clock.now_ns());
         }
-        self.heard_ns = now;
+        self.last_reply_ns = now;
         for event in events.iter() {
             let (index, flags) = (event.data.u64() as usize, event.flags);
             if flags.contains(epoll::EventFlags::OUT) {

@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use guira_serving::{
-    Acceptor, Arrival, Beyond, CloseReason, ConnBudget, ConnLimits, Connections, Host, HostOptions,
+    Acceptor, Arrival, AtLimit, CloseReason, ConnBudget, ConnLimits, Connections, Host, HostOptions,
     INPUT_BYTES, Outbox, Port, ReplyTo, RequestHandler, Round, Service, Slice, Speaks, Stopped, Worker,
     service_token,
 };
@@ -98,7 +98,7 @@ impl Floor {
         let limits = ConnLimits { idle: UNLIMITED, traffic: UNLIMITED, pinned: UNLIMITED };
         let host = Arc::new(Host::new(HostOptions {
             workers: 1,
-            connections: Connections::new(u64::MAX, Beyond::Refused),
+            connections: Connections::new(u64::MAX, AtLimit::Refused),
             budget: Arc::new(ConnBudget::new(limits, 1)),
             idle: None,
             users: None,

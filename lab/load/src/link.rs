@@ -1,4 +1,4 @@
-//! What the event loop drives: a connection, or a socket of datagrams, with what was asked over it.
+//! What the event loop drives: a connection, or a socket of datagrams, with its requests in flight.
 
 use std::io;
 
@@ -117,7 +117,7 @@ impl Link {
         }
     }
 
-    /// Sends what was asked and not yet sent.
+    /// Sends queued requests.
     pub(crate) fn flush(&mut self, counters: &mut Counters, now_ns: u64) -> io::Result<Flow> {
         match &mut self.way {
             Way::Connection(connection) => connection.flush(counters),

@@ -30,7 +30,7 @@ use crate::traffic::{Counted, Traffic};
 const WINDOW: usize = 1024;
 /// Commands that are sent together through memory, at least.
 const SENT_TOGETHER: usize = 32;
-/// How long the directory is waited for before it is asked for again.
+/// How long the directory is waited for before it is requested again.
 const QUESTION: Duration = Duration::from_millis(20);
 
 /// A client, and what was asked by it.
@@ -50,7 +50,7 @@ pub(crate) struct Mica {
 #[derive(Debug, Default)]
 struct Book {
     commands: Shelf<Open>,
-    asks: Shelf<Ask>,
+    requests: Shelf<KeyRequest>,
     /// Requests that were answered, ever.
     answered: u64,
     /// Keys that were not found and are to be set.
@@ -68,7 +68,7 @@ struct Open {
 }
 
 #[derive(Debug, Clone)]
-struct Ask {
+struct KeyRequest {
     of: usize,
     key: Vec<u8>,
     subject: Subject,
@@ -122,20 +122,20 @@ impl Book {
         counters: &mut Counters,
         now_ns: u64,
     ) {
-        let Some(ask) = self.asks.take(place) else { return };
-        let Some(open) = self.commands.get(ask.of) else { return };
+        let Some(request) = self.requests.take(place) else { return };
+        let Some(open) = self.commands.get(request.of) else { return };
         open.left -= 1;
         self.answered += u64::from(matches!(outcome, Outcome::Answered(_)));
         match outcome {
             Outcome::Lost => open.lost += 1,
             Outcome::Answered(reply) => match (open.command, reply.status) {
                 (Command::Get, Status::Done) => {
-                    judge.judge_found(ask.subject, &ask.key, reply.flags, reply.value, counters);
+                    judge.judge_found(request.subject, &request.key, reply.flags, reply.value, counters);
                 }
                 (Command::Get, Status::NotFound) => {
                     counters.counts.gets += 1;
-                    if ask.subject.on_miss == OnMiss::Fill {
-                        self.missed.push((ask.key, ask.subject));
+                    if request.subject.on_miss == OnMiss::Fill {
+                        self.missed.push((request.key, request.subject));
                     }
                 }
                 (Command::Get, status) => {
@@ -150,7 +150,7 @@ impl Book {
         if left > 0 {
             return;
         }
-        self.commands.take(ask.of);
+        self.commands.take(request.of);
         if lost > 0 {
             counters.counts.lost += 1;
         } else {
@@ -248,7 +248,7 @@ impl Mica {
         for (key, subject) in std::mem::take(&mut self.book.missed) {
             let open = Open { command: Command::Fill, intended_ns: now_ns, left: 1, lost: 0 };
             let of = self.book.commands.put(open);
-            self.push(Ask { of, key, subject }, values, style)?;
+            self.push(KeyRequest { of, key, subject }, values, style)?;
         }
         Ok(())
     }
@@ -272,38 +272,38 @@ impl Mica {
         for _ in 0..keys {
             let mut key = Vec::new();
             let subject = source.append_key(&mut key);
-            self.push(Ask { of, key, subject }, values, style)?;
+            self.push(KeyRequest { of, key, subject }, values, style)?;
         }
         Ok(true)
     }
 
     /// Asks, or lets it wait behind what waits already.
-    fn push(&mut self, ask: Ask, values: &ValuePool, style: ItemStyle) -> Result<(), LoadError> {
-        let place = self.book.asks.put(ask);
-        if !self.waiting.is_empty() || self.ask(place, values, style)?.is_err() {
+    fn push(&mut self, request: KeyRequest, values: &ValuePool, style: ItemStyle) -> Result<(), LoadError> {
+        let place = self.book.requests.put(request);
+        if !self.waiting.is_empty() || self.send(place, values, style)?.is_err() {
             self.waiting.push_back(place);
         }
         Ok(())
     }
 
-    fn ask(
+    fn send(
         &mut self,
         place: usize,
         values: &ValuePool,
         style: ItemStyle,
     ) -> Result<Result<(), Busy>, LoadError> {
-        let Book { asks, commands, .. } = &mut self.book;
-        let Some(ask) = asks.get(place) else { return Ok(Ok(())) };
-        let Some(open) = commands.get(ask.of) else { return Ok(Ok(())) };
-        let plain = |operation| Request::of(operation, &ask.key);
+        let Book { requests, commands, .. } = &mut self.book;
+        let Some(request) = requests.get(place) else { return Ok(Ok(())) };
+        let Some(open) = commands.get(request.of) else { return Ok(Ok(())) };
+        let plain = |operation| Request::of(operation, &request.key);
         let request = match open.command {
             Command::Get => plain(Verb::Get),
             Command::Delete => plain(Verb::Delete),
             Command::Set | Command::Fill => {
-                let len = ask.subject.value_len as usize;
-                let value = values.get(ask.subject.id, len);
+                let len = request.subject.value_len as usize;
+                let value = values.get(request.subject.id, len);
                 let value = value.ok_or_else(|| LoadError::ValueTooLong { len, max: values.len_max() })?;
-                let exptime = i32::try_from(ask.subject.exptime).unwrap_or(i32::MAX);
+                let exptime = i32::try_from(request.subject.exptime).unwrap_or(i32::MAX);
                 Request { value, flags: style.flags, exptime, ..plain(Verb::Set) }
             }
         };
@@ -325,14 +325,14 @@ impl Mica {
     ) -> Result<Flow, ReadError> {
         let Self { client, book, .. } = self;
         let before = book.answered;
-        let told = client.poll(Duration::from_nanos(now_ns), &mut |ticket, outcome| {
+        let polled = client.poll(Duration::from_nanos(now_ns), &mut |ticket, outcome| {
             book.close(ticket.0 as usize, outcome, judge, counters, now_ns);
         });
-        told.map_err(ReadError::Io)?;
+        polled.map_err(ReadError::Io)?;
         let is_quiet = self.book.answered == before;
         self.quiet_since_ns = is_quiet.then(|| self.quiet_since_ns.unwrap_or(now_ns));
         while let Some(place) = self.waiting.front() {
-            if self.ask(*place, judge.values(), style).map_err(ReadError::Request)?.is_err() {
+            if self.send(*place, judge.values(), style).map_err(ReadError::Request)?.is_err() {
                 break;
             }
             self.waiting.pop_front();

@@ -111,7 +111,7 @@ pub fn items_at(addr: SocketAddr) -> u64 {
 }
 
 impl Replay {
-    /// Opens the trace. Who does that again has all of it only if it is a file: a pipe goes on where it was left.
+    /// Opens the trace. Who does that again has all of it only if it is a file: a pipe continues where it was left.
     ///
     /// # Errors
     /// When it cannot be read, or is none.

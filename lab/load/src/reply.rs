@@ -60,7 +60,7 @@ impl Judge {
     /// Reads as much of `input` as is complete; returns how many bytes were used.
     ///
     /// # Errors
-    /// When the bytes are no reply to what was asked, so that the rest cannot be understood.
+    /// When the bytes are no reply to a request in flight, so that the rest cannot be parsed.
     pub fn read(
         &mut self,
         input: &[u8],
@@ -247,7 +247,7 @@ impl Judge {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     NeedMore,
-    /// A value of this many bytes; the request goes on.
+    /// A value of this many bytes; the request continues.
     Value(usize),
     /// The last bytes of a reply.
     Finished(usize),

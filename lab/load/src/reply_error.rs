@@ -2,10 +2,10 @@
 
 use crate::protocol::Command;
 
-/// Why reading cannot go on: the rest cannot be parsed.
+/// Why reading cannot continue: the rest cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReplyError {
-    /// Bytes came although nothing was asked.
+    /// Bytes arrived although no request was in flight.
     #[error("{0:?} received without a request")]
     Unasked(String),
     /// A line that does not answer the request.

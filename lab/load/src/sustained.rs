@@ -109,7 +109,7 @@ mod tests {
     use super::{CONNECTIONS_MAX, Outcome, keeps, search};
     use crate::counters::Counters;
 
-    /// The numbers that are asked about where up to `most` is short.
+    /// The numbers in question where up to `most` is short.
     fn asked(most: usize) -> Vec<usize> {
         let mut all = Vec::new();
         let is_short = |number: usize| {

@@ -1,4 +1,4 @@
-//! What the server counts beside commands and the engine: a row each. What `stats` shows, docs/reference/metrics.md, what `stats reset` resets, and what lasts
+//! What the server counts beside commands and the engine: a row each. What `stats` shows, docs/reference/metrics.md, counter `stats reset` resets, and what lasts
 //! across a restart follow from the rows.
 
 use guira_commands::CommandCount;
@@ -60,12 +60,12 @@ pub(crate) struct WorkerCounters(Counters<{ WorkerCount::COUNT }>);
 
 impl WorkerCounters {
     /// Only the worker calls this.
-    pub(crate) fn add(&self, what: WorkerCount, amount: u64) {
-        self.0.add(what as usize, amount);
+    pub(crate) fn add(&self, counter: WorkerCount, amount: u64) {
+        self.0.add(counter as usize, amount);
     }
 
-    pub(crate) fn get(&self, what: WorkerCount) -> u64 {
-        self.0.get(what as usize)
+    pub(crate) fn get(&self, counter: WorkerCount) -> u64 {
+        self.0.get(counter as usize)
     }
 }
 
@@ -80,12 +80,12 @@ impl Default for ServerCounters {
 }
 
 impl ServerCounters {
-    pub(crate) fn add(&self, what: ServerCount, amount: u64) {
-        self.0[what as usize].fetch_add(amount, Ordering::Relaxed);
+    pub(crate) fn add(&self, counter: ServerCount, amount: u64) {
+        self.0[counter as usize].fetch_add(amount, Ordering::Relaxed);
     }
 
-    pub(crate) fn get(&self, what: ServerCount) -> u64 {
-        self.0[what as usize].load(Ordering::Relaxed)
+    pub(crate) fn get(&self, counter: ServerCount) -> u64 {
+        self.0[counter as usize].load(Ordering::Relaxed)
     }
 }
 

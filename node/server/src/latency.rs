@@ -16,7 +16,7 @@ use guira_sync::histogram::Times;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What is measured: commands by what they do, in any protocol, and the worker itself.
+/// The measured series: commands by effect, in any protocol, and the worker itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Series {
     Get,
@@ -110,7 +110,7 @@ impl Latencies {
     }
 }
 
-/// One in so many batches and rounds is measured, on average.
+/// One in this many batches and rounds is measured, on average.
 const GAP: u32 = 16;
 
 #[derive(Debug)]
@@ -163,7 +163,7 @@ impl BatchMeter {
         }
     }
 
-    /// What was begun is not a batch of requests.
+    /// The measurement that has begun is not of a batch of requests.
     #[inline(always)]
     pub(crate) fn forget(&mut self) {
         self.since = None;

@@ -38,7 +38,7 @@ const TRAFFIC_PART: usize = 2;
 /// What is learnt from requests takes its part of the whole, if that is enough for anything, and at most so much.
 const ADVICE_MAX: usize = 24 * MIB;
 
-/// Which keys are asked for most takes this part of the whole, or the least that is of use.
+/// Which keys are requested most takes this part of the whole, or the least that is of use.
 const TOP_KEYS_SHARE: usize = 100;
 
 /// Items and index have so much, or the whole memory if that is less, whatever else the process takes: the least that memcached can be limited to
@@ -58,9 +58,9 @@ pub(crate) struct MemorySplit {
     pub(crate) traffic: usize,
     /// For the rings of clients on this host.
     pub(crate) rings: usize,
-    /// For what is learnt from requests; 0 if nothing is.
+    /// For the advisor; 0 without one.
     pub(crate) advice: usize,
-    /// For which keys are asked for most; 0 if that is not to be known.
+    /// For which keys are requested most; 0 if that is not to be known.
     pub(crate) top_keys: usize,
     pub(crate) engine: usize,
 }
@@ -94,9 +94,9 @@ impl MemorySplit {
             0
         };
         let rings = direct::of_rings(options, memory);
-        let beside = (process + workers + idle + advice + top_keys + rings).saturating_add(traffic);
+        let fixed = (process + workers + idle + advice + top_keys + rings).saturating_add(traffic);
         let least = ENGINE_LEAST.max(ITEM_PART * options.max_item_size.0).min(memory);
-        let engine = memory.saturating_sub(beside).max(least);
+        let engine = memory.saturating_sub(fixed).max(least);
         MemorySplit { process, workers, idle, traffic, rings, advice, top_keys, engine }
     }
 
@@ -146,7 +146,7 @@ pub(crate) fn top_keys_budget(memory: usize) -> usize {
     memory / TOP_KEYS_SHARE
 }
 
-/// What is to be learnt from requests.
+/// The subjects of the advisor.
 pub(crate) fn subjects(options: &Options) -> Subjects {
     match options.choice() {
         Ok(choice) if choice.can_choose() => Subjects::SizesAndPolicies,

@@ -40,7 +40,7 @@ impl Handed {
 }
 
 impl Ports {
-    /// Opens what `options` name, and takes what was handed over. UDP is served at `udp` beside that. What an `earlier` server has open
+    /// Opens the ports that `options` name, and takes the inherited ones. UDP is served at `udp` beside that. What an `earlier` server has open
     /// is taken from there; what it serves and this one does not is left.
     ///
     /// # Errors

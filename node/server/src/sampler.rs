@@ -1,6 +1,6 @@
 //! Which of many are looked at: about one in a given number.
 
-/// Picks one of so many on average. The gaps are not all alike, so that no pattern of requests falls in with them.
+/// Picks one of this many on average. The gaps are not all alike, so that no pattern of requests falls in with them.
 #[derive(Debug)]
 pub(crate) struct Sampler {
     left: u32,

@@ -1,40 +1,36 @@
 //! What the server itself keeps across an orderly stop: its counters, as lines of names and numbers.
 
 use crate::counters::{ServerCount, TOTAL_CONNECTIONS, WorkerCount};
-use crate::shared::Shared;
+use crate::statistics::Statistics;
 use guira_commands::CommandCount;
-use guira_sync::atomic::Ordering;
 use std::fmt::Write as _;
 
 /// Writes the counts since the last reset.
-pub(crate) fn write(shared: &Shared) -> Vec<u8> {
+pub(crate) fn write(statistics: &Statistics) -> Vec<u8> {
     let mut text = String::new();
-    for (name, count) in shared.counted().lasting() {
+    for (name, count) in statistics.counted().lasting() {
         let _ = writeln!(text, "{name} {count}");
     }
     text.into_bytes()
 }
 
-/// Goes on counting from what was written. Names that this version does not count are ignored. To be called before the workers start: their
+/// Restores the counters that were written. Names that this version does not count are ignored. To be called before the workers start: their
 /// counters have one writer each.
-pub(crate) fn read(written: &[u8], shared: &Shared) {
+pub(crate) fn read(written: &[u8], statistics: &Statistics) {
     let text = String::from_utf8_lossy(written);
     let pairs = text.lines().filter_map(|line| {
         let (name, number) = line.split_once(' ')?;
         Some((name, number.parse::<u64>().ok()?))
     });
-    let Some((_, commands)) = shared.workers.first() else {
-        return;
-    };
     for (name, number) in pairs {
         if let Some(what) = CommandCount::named(name) {
-            commands.add(what, number);
+            statistics.restore_command(what, number);
         } else if let Some(what) = WorkerCount::named(name) {
-            shared.add_before_start(what, number);
+            statistics.restore_worker(what, number);
         } else if let Some(what) = ServerCount::named(name) {
-            shared.hub.counters.add(what, number);
+            statistics.server().add(what, number);
         } else if name == TOTAL_CONNECTIONS {
-            shared.connections.total.fetch_add(number, Ordering::Relaxed);
+            statistics.restore_connections(number);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What is read once from files that the server's user may not be allowed to read.
+//! Secrets that are read once, from files that the server's user may not be allowed to read.
 
 use crate::options::Options;
 use guira_serving::{Users, UsersError, unix_now};

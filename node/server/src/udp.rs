@@ -1,6 +1,6 @@
 //! Requests in datagrams: each begins with memcached's frame of 8 bytes, and so does each datagram of a reply.
 //!
-//! A request is one datagram. A reply is as many as it takes; what is lost of it is lost. Several commands in a datagram have several
+//! A request is one datagram. A reply has as many datagrams as it takes, which are not repeated. Several commands in a datagram have several
 //! replies, each a message of its own, all of which have the number of the request.
 //!
 //! Datagrams of one request each, as most are, are executed as a batch; what else comes in a datagram is executed as if a connection had sent it. All is
@@ -165,7 +165,7 @@ impl UdpListener {
         self.unanswered.map(|(index, _)| index)
     }
 
-    /// Answers what has arrived at a socket, and before that what was left of earlier turns.
+    /// Serves the datagrams that have arrived at a socket, and before that those of earlier turns.
     pub(crate) fn serve<S: Session>(
         &mut self,
         index: usize,
@@ -188,7 +188,7 @@ impl UdpListener {
             if first == 0 && !matches!(self.received.receive(socket), Ok(1..)) {
                 return;
             }
-            interpreter.tap.serve(socket.as_fd().as_raw_fd());
+            interpreter.event_sink.serve(socket.as_fd().as_raw_fd());
             let count = self.received.len();
             let (answered, bytes) = self.answer(from, first, TURN_MAX - written, interpreter, outbox);
             written += bytes;
@@ -219,7 +219,7 @@ impl UdpListener {
         let UdpListener { sockets, speaks, received, outgoing, reply, .. } = self;
         let traffic = interpreter.traffic.clone();
         let mut sending = Sending { socket: &sockets[socket], outgoing, reply, traffic: &traffic };
-        let access = interpreter.runner.shared.access();
+        let access = interpreter.runner.host.access();
         interpreter.runner.begin_turn(OUTBOX_FULL, Slice::ENDLESS);
         let mut batch = Batch::<Kind<'_>, S::Guess, DATAGRAMS_AT_ONCE>::new();
         for (number, (_, datagram)) in received.iter().enumerate().skip(first) {
@@ -272,14 +272,14 @@ struct Sending<'s> {
 }
 
 impl Sending<'_> {
-    /// Puts what is in the outbox behind what there is of the reply. False if that would be too long, and an error is the reply.
+    /// Appends the outbox to the reply. False if that would be too long, and an error is the reply.
     fn collect<S: Session>(
         &mut self,
         before: usize,
         interpreter: &Interpreter<S>,
         outbox: &mut Outbox<S::Pin>,
     ) -> bool {
-        let (reply, room) = (&mut *self.reply, &interpreter.runner.shared.budget);
+        let (reply, room) = (&mut *self.reply, &interpreter.runner.host.budget);
         let length = reply.bytes.len() + outbox.weight();
         if before + length > REPLY_MAX || !reply.reserve(outbox.weight(), room) {
             drop(outbox.take_rest());
@@ -300,10 +300,10 @@ impl Sending<'_> {
                 self.traffic.add(TrafficCount::BytesWritten, bytes as u64);
             }
         }
-        self.reply.clear(&interpreter.runner.shared.budget);
+        self.reply.clear(&interpreter.runner.host.budget);
     }
 
-    /// Sends what is in the outbox as a message. Returns how long it is.
+    /// Sends the contents of the outbox as a message. Returns how long it is.
     fn send_all<S: Session>(
         &mut self,
         peer: Peer,
@@ -422,7 +422,7 @@ impl<'d, S: Session> Conversation<'d, S> {
         matches!(self.state.phase, Phase::Keys(..))
     }
 
-    /// What is to be executed next, and how long a reply is enough: anything ends a message, unless it is one of several values.
+    /// The next request to be executed, and the limit of its reply: anything ends a message, unless it is one of several values.
     fn next_part(&self) -> (&'d [u8], usize) {
         let rest = self.bytes.get(self.answered..).unwrap_or_default();
         if self.in_get() {

@@ -20,10 +20,10 @@ pub(crate) const TURN: Duration = Duration::from_micros(30);
 /// … and the next one comes after this many times as long as the turn took: a hundredth of the worker's time. That is a larger part of what the worker
 /// uses where it waits between requests, and there it costs less.
 const PAUSE: u32 = 80;
-/// A turn that took longer than this allows for was interrupted, which costs nobody anything.
+/// A turn that took longer than this allows for was interrupted, which costs no other connection anything.
 const PAUSE_MAX: Duration = Duration::from_millis(50);
 
-/// The crawler is asked this often whether it has work, in milliseconds.
+/// The interval of checks whether the crawler has work, in milliseconds.
 const LOOK_EVERY: u64 = 32;
 
 /// What a worker knows of its upkeep.
@@ -47,7 +47,7 @@ impl Default for Upkeep {
 
 impl Upkeep {
     #[inline(always)]
-    pub(crate) fn is_asked(&mut self) {
+    pub(crate) fn note_request(&mut self) {
         self.is_idle = false;
     }
 
@@ -107,7 +107,7 @@ mod tests {
         let (mut upkeep, mut crawled) = (Upkeep::default(), Duration::ZERO);
         for at in (0..1_000_000).step_by(step as usize) {
             let now = Millis(5000 + at / 1000);
-            upkeep.is_asked();
+            upkeep.note_request();
             assert!(!upkeep.is_idle());
             if upkeep.is_turn(now) {
                 upkeep.end_turn(now, Some(took));
@@ -126,7 +126,7 @@ mod tests {
                 assert!((0.009..=0.013).contains(&share), "rounds of {step} us, turns of {took:?}: {share}");
             }
         }
-        // A server that is asked seldom: one turn for each request.
+        // A server that is queried seldom: one turn for each request.
         assert_eq!(crawled(10_000, TURN), 100 * TURN);
     }
 
@@ -140,7 +140,7 @@ mod tests {
         assert!(upkeep.is_idle());
         upkeep.has_looked(true);
         assert!(upkeep.is_idle(), "as long as there is work");
-        upkeep.is_asked();
+        upkeep.note_request();
         assert!(!upkeep.is_idle());
         upkeep.has_waited(Woken::ByTime);
         upkeep.has_waited(Woken::ByEvent);

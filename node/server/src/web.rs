@@ -1,9 +1,10 @@
 //! What the admin listener tells of a node.
 
 use crate::admin::Admin;
-use crate::shared::Shared;
+use crate::parts::Parts;
+use crate::statistics::Statistics;
 use guira_commands::CommandCount;
-use guira_serving::{Crew, Port};
+use guira_serving::{Crew, Host, Port};
 use guira_sync::clock::CoarseClock;
 use guira_web::{Form, Page, Readiness, Reading, Site, Token};
 use std::io;
@@ -16,20 +17,23 @@ use std::sync::Arc;
 pub(crate) fn start(
     port: Port,
     admin: Arc<Admin>,
-    shared: Arc<Shared>,
+    parts: &Parts,
     token: Option<Arc<Token>>,
 ) -> io::Result<Crew> {
-    let secrets = if shared.top_keys.is_some() { ", and the top keys" } else { "" };
+    let secrets = if parts.observers.top_keys.is_some() { ", and the top keys" } else { "" };
+    let Parts { host, clock, statistics, .. } = parts.clone();
     guira_web::start(port, token, secrets, move || {
-        let readiness = Readiness::new(shared.workers.len());
-        NodeSite { admin, shared, readiness }
+        let readiness = Readiness::new(statistics.workers().len());
+        NodeSite { admin, host, clock, statistics, readiness }
     })
 }
 
 #[derive(Debug)]
 struct NodeSite {
     admin: Arc<Admin>,
-    shared: Arc<Shared>,
+    host: Arc<Host>,
+    clock: CoarseClock,
+    statistics: Arc<Statistics>,
     readiness: Readiness,
 }
 
@@ -52,11 +56,11 @@ impl Site for NodeSite {
     const SERIES: &'static [&'static str] = &["gets", "sets", "others", "hits"];
 
     fn clock(&self) -> &CoarseClock {
-        &self.shared.clock
+        &self.clock
     }
 
     fn sample(&mut self) -> Vec<Reading> {
-        let commands = self.shared.counter_values().commands;
+        let commands = self.statistics.totals().commands;
         let of = |what: CommandCount| commands[what as usize];
         let (found, missed) = (of(CommandCount::GetHits), of(CommandCount::GetMisses));
         vec![
@@ -68,15 +72,15 @@ impl Site for NodeSite {
     }
 
     fn look(&mut self) {
-        self.readiness.note(self.shared.latencies.iter().map(|latencies| latencies.rounds()));
-        self.shared.ring();
+        self.readiness.note(self.statistics.rounds());
+        self.host.ring();
     }
 
     fn fault(&mut self) -> Option<String> {
-        if self.shared.is_stopping() {
+        if self.host.is_stopping() {
             return Some("the server is stopping".to_owned());
         }
-        self.readiness.fault(self.shared.latencies.iter().map(|latencies| latencies.rounds()))
+        self.readiness.fault(self.statistics.rounds())
     }
 
     fn metrics(&mut self, form: Form) -> String {

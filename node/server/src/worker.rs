@@ -6,16 +6,17 @@ use crate::counters::WorkerCount;
 use crate::direct::DatagramListener;
 use crate::forward::{BATCHES_OF_ONE, Forwarding};
 use crate::latency::RoundMeter;
+use crate::parts::Parts;
 use crate::requests::{Interpreter, Phase, ProtocolState, Runner};
-use crate::shared::Shared;
+use crate::statistics::WorkerStatistics;
 use crate::udp::UdpListener;
 use crate::upkeep::{TURN, Upkeep};
 use crate::watch::{EventObserver, EventSink};
 use guira_commands::Executor;
 use guira_contract::{Pace, Session};
 use guira_serving::{
-    Arrival, Asked, CloseReason, Member, Next, OUTBOX_FULL, Outbox, ReplyTo, RequestHandler, Round, Service,
-    Slice, Stopped, Woken, service_token,
+    Arrival, CloseReason, Member, MoreRequested, Next, OUTBOX_FULL, Outbox, ReplyTo, RequestHandler, Round,
+    Service, Slice, Stopped, Woken, service_token,
 };
 use guira_sync::clock::{Millis, Seconds};
 use guira_transport::{Interest, Park, Poll};
@@ -61,20 +62,20 @@ impl<S: Session> NodeService<S> {
     pub(crate) fn new(
         index: usize,
         session: S,
-        shared: Arc<Shared>,
-        admin: Arc<Admin>,
+        (parts, admin): (&Parts, Arc<Admin>),
         ends: Ends<S::Pin>,
     ) -> Self {
         let Ends { udp, direct, forwarding } = ends;
-        let (counters, commands) = shared.workers[index].clone();
-        let tap = Arc::new(EventSink::new(&shared, index));
-        let observer = Box::new(EventObserver(tap.clone()));
-        let executor = Executor::new(session, shared.clock.clone(), commands, observer);
-        let executor = executor.with_uniques(shared.options.uniques()).with_leases(shared.options.leases());
-        let traffic = shared.traffic(index).clone();
-        let rounds = RoundMeter::new(index, shared.latencies[index].clone());
-        let runner = Runner::new(executor, forwarding, (shared, admin), index);
-        let interpreter = Interpreter { runner, counters, traffic, tap };
+        let WorkerStatistics { counters, commands, latencies, .. } =
+            parts.statistics.workers()[index].clone();
+        let event_sink = Arc::new(EventSink::new(&parts.observers, parts.clock.clone(), index));
+        let observer = Box::new(EventObserver(event_sink.clone()));
+        let executor = Executor::new(session, parts.clock.clone(), commands, observer);
+        let executor = executor.with_uniques(parts.options.uniques()).with_leases(parts.options.leases());
+        let traffic = parts.host.traffic(index).clone();
+        let rounds = RoundMeter::new(index, latencies);
+        let runner = Runner::new(executor, forwarding, (parts, admin), index);
+        let interpreter = Interpreter { runner, counters, traffic, event_sink };
         NodeService { index, interpreter, rounds, udp, direct, upkeep: Upkeep::default() }
     }
 
@@ -82,8 +83,8 @@ impl<S: Session> NodeService<S> {
     fn look_around(&mut self) {
         let interpreter = &mut self.interpreter;
         interpreter.runner.executor.look_at_clock();
-        interpreter.runner.executor.observe_kinds(interpreter.tap.kinds());
-        interpreter.runner.executor.observe_sample(interpreter.tap.threshold());
+        interpreter.runner.executor.observe_kinds(interpreter.event_sink.kinds());
+        interpreter.runner.executor.observe_sample(interpreter.event_sink.threshold());
     }
 
     fn serve_datagrams(&mut self, socket: usize, outbox: &mut Outbox<S::Pin>) {
@@ -127,7 +128,7 @@ impl<S: Session> RequestHandler for NodeService<S> {
 
     #[inline(always)]
     fn begin_turn(&mut self, client: i32) {
-        self.interpreter.tap.serve(client);
+        self.interpreter.event_sink.serve(client);
         self.rounds.turn();
     }
 
@@ -172,7 +173,7 @@ impl<S: Session> RequestHandler for NodeService<S> {
         self.interpreter.runner.executor.session().quiesce();
     }
 
-    fn ask_more(&mut self, state: &mut ProtocolState<S>, full: usize) -> Asked {
+    fn request_more(&mut self, state: &mut ProtocolState<S>, full: usize) -> MoreRequested {
         let forwarding = &mut self.interpreter.runner.forwarding;
         if let Some(sender) = state.sender {
             // The others when these have come and were sent.
@@ -186,13 +187,17 @@ impl<S: Session> RequestHandler for NodeService<S> {
             state.out += forwarding.dispatch(full);
         }
         // If all batches are under way, of others too, they will be back soon.
-        if state.out > 0 || state.leftovers.is_empty() { Asked::Awaited } else { Asked::Later }
+        if state.out > 0 || state.leftovers.is_empty() {
+            MoreRequested::Awaited
+        } else {
+            MoreRequested::Later
+        }
     }
 
     /// Hands a connection over to its background task.
     fn detach(&mut self, mut state: ProtocolState<S>, arrival: Arrival) -> Option<Arrival> {
         let Some(task) = state.take_background_task() else {
-            self.interpreter.runner.shared.gone(&arrival.facts, CloseReason::Error);
+            self.interpreter.runner.host.gone(&arrival.facts, CloseReason::Error);
             return None;
         };
         let detached = DetachedConnection { arrival, home: self.index };
@@ -214,7 +219,7 @@ impl<S: Session> Service for NodeService<S> {
     fn before_round(&mut self) -> Next {
         let next = self.direct.serve(&mut self.interpreter);
         if next != Next::Wait {
-            self.upkeep.is_asked();
+            self.upkeep.note_request();
         }
         next
     }
@@ -262,18 +267,18 @@ impl<S: Session> Service for NodeService<S> {
             let Some(mut batch) = self.interpreter.runner.forwarding.next() else {
                 return number > 0;
             };
-            self.upkeep.is_asked();
+            self.upkeep.note_request();
             if !self.interpreter.runner.forwarding.is_own(&batch) {
                 // What has changed before it was forwarded has changed for it.
                 self.look_around();
-                self.interpreter.tap.serve(batch.sender.client);
+                self.interpreter.event_sink.serve(batch.sender.client);
                 self.interpreter.runner.run_forwarded(&mut batch);
                 self.interpreter.runner.executor.session().quiesce();
                 self.interpreter.counters.add(WorkerCount::Forwarded, batch.len() as u64);
                 self.interpreter.runner.forwarding.give_back(batch);
                 continue;
             }
-            let budget = &self.interpreter.runner.shared.budget;
+            let budget = &self.interpreter.runner.host.budget;
             round.clients.answer(batch.sender, self.now(), |state, unsent| {
                 state.out -= 1;
                 if let Some(unsent) = unsent {
@@ -295,7 +300,7 @@ impl<S: Session> Service for NodeService<S> {
             self.serve_datagrams(socket, round.outbox);
         }
         if !round.is_idle {
-            self.upkeep.is_asked();
+            self.upkeep.note_request();
         }
         let has_worked = if self.upkeep.is_idle() {
             let has_worked = self.maintain(Pace::Idle, IDLE_UPKEEP) > 0;

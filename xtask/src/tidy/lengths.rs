@@ -1,11 +1,15 @@
-//! Files and functions stay short.
+//! Files, functions and structs stay short.
 
 use super::Finding;
-use super::exemptions::{Exemptions, FILE};
-use super::source::Source;
+use super::exemptions::{Exemptions, FILE, LongFunction};
+use super::source::{Source, Struct};
 
 const FILE_LINES: usize = 800;
 const FUNCTION_LINES: usize = 70;
+const STRUCT_FIELDS: usize = 12;
+
+/// Folders whose structs are checked.
+const PRODUCT: &[&str] = &["base/", "engines/", "node/", "fleet/"];
 
 /// Checks the lengths, and that every exemption is needed.
 pub(crate) fn check(sources: &[Source], exemptions: &Exemptions) -> Vec<Finding> {
@@ -41,7 +45,30 @@ pub(crate) fn check(sources: &[Source], exemptions: &Exemptions) -> Vec<Finding>
         }
     }
     findings.extend(unused(exemptions, &long_files, &long_functions));
+    findings.extend(large_structs(sources, exemptions));
     findings
+}
+
+fn large_structs(sources: &[Source], exemptions: &Exemptions) -> Vec<Finding> {
+    let checked =
+        sources.iter().filter(|source| PRODUCT.iter().any(|folder| source.path.starts_with(folder)));
+    let large: Vec<_> = checked
+        .flat_map(|source| source.structs().into_iter().map(move |of| (source.path.as_str(), of)))
+        .filter(|(_, of)| of.fields > STRUCT_FIELDS)
+        .collect();
+    let is_of =
+        |exempt: &LongFunction, path: &str, of: &Struct| exempt.path == path && exempt.name == of.name;
+    let found = large.iter().filter(|(path, of)| !exemptions.r#struct.iter().any(|it| is_of(it, path, of)));
+    let found = found.map(|(path, of)| {
+        let what = format!("{} has {} fields, {STRUCT_FIELDS} are allowed", of.name, of.fields);
+        Finding::new(path, of.line, what, "group fields that change together into a part")
+    });
+    let unused = exemptions.r#struct.iter().filter(|it| !large.iter().any(|(path, of)| is_of(it, path, of)));
+    let unused = unused.map(|it| {
+        let what = format!("{} of {} is missing or small enough", it.name, it.path);
+        Finding::new(FILE, 1, what, "remove the exemption")
+    });
+    found.chain(unused).collect()
 }
 
 fn unused(exemptions: &Exemptions, files: &[&str], functions: &[(&str, String)]) -> Vec<Finding> {
@@ -86,6 +113,23 @@ mod tests {
         assert!(findings(&function(70), "").is_empty());
         let found = findings(&function(71), "");
         assert_eq!(found[0].what, "long has 71 lines, 70 are allowed");
+    }
+
+    #[test]
+    fn large_structs_are_found() {
+        let source = |fields: usize| {
+            let field = "    pub(crate) a: fn(&A<B, C>) -> (D, E), // x, y\n";
+            Source::new(
+                "base/a.rs",
+                &format!("#[derive(Debug)]\nstruct Large<T> {{\n{}}}\n", field.repeat(fields)),
+            )
+        };
+        let found = |fields, exemptions| check(&[source(fields)], &parse(exemptions).expect("exemptions"));
+        assert!(found(12, "").is_empty());
+        assert_eq!(found(13, "")[0].what, "Large has 13 fields, 12 are allowed");
+        let exemption = "[[struct]]\npath = \"base/a.rs\"\nname = \"Large\"\nreason = \"a table\"\n";
+        assert!(found(13, exemption).is_empty());
+        assert_eq!(found(12, exemption).len(), 1);
     }
 
     #[test]

@@ -5,8 +5,9 @@
 //! | [`circles`] | the files of a crate depend on each other one way |
 //! | [`dependencies`] | who may use whom: the table in [`layers`] |
 //! | [`doors`] | locks, threads, sockets and files come from one module each |
-//! | [`lengths`] | files of at most 800 lines, functions of at most 70 |
+//! | [`lengths`] | files of at most 800 lines, functions of at most 70, structs of the product of at most 12 fields |
 //! | [`paths`] | every path that a document names exists |
+//! | [`phrases`] | banned phrases in documents, texts and comments, and banned words in names |
 //! | [`prose`] | lines of prose of at most 200 columns; every name of code that a document quotes exists |
 //! | [`unsafety`] | `unsafe` only where it is allowed |
 //! | [`words`] | no machine paths, no notes to be done later, no test ignored without a reason, no glob imports |
@@ -84,7 +85,7 @@ pub(crate) fn run(root: &Path) -> Result<Vec<Finding>, String> {
     findings.extend(lengths::check(&repository.sources, &exemptions));
     findings.extend(paths::check(&repository.texts, &repository.files));
     findings.extend(messages::check(&repository.texts));
-    findings.extend(phrases::check(&repository.texts));
+    findings.extend(phrases::check(&repository.texts, &repository.sources));
     findings.extend(prose::check(&repository.texts, &repository.sources));
     findings.extend(unsafety::check(root, &repository.sources, &repository.packages));
     findings.extend(words::check_texts(&repository.texts));

@@ -1,5 +1,6 @@
 //! Phrases that docs/develop/style.md bans. Each area has a limit, which may only fall.
 
+use super::source::{Source, is_word};
 use super::{Finding, Text};
 
 /// What a native engineer of this field does not write.
@@ -30,6 +31,43 @@ const PHRASES: &[&str] = &[
     "put out",
 ];
 
+/// Words that no name contains in the folders [`NAMED`].
+const NAME_WORDS: &[&str] = &[
+    "anew",
+    "ask",
+    "asked",
+    "asks",
+    "away",
+    "beside",
+    "desk",
+    "forgo",
+    "hear",
+    "heard",
+    "hears",
+    "midway",
+    "nobody",
+    "purse",
+    "somebody",
+    "tell",
+    "tells",
+    "told",
+    "whereabouts",
+    "whoever",
+    "wish",
+    "wishes",
+];
+
+/// Folders whose names and comments are counted.
+const NAMED: &[&str] = &[
+    "fleet/client/src/pools/",
+    "fleet/control/",
+    "fleet/invalidator/",
+    "fleet/router/",
+    "lab/demo/",
+    "lab/load/",
+    "node/server/",
+];
+
 /// An area of the repository, and how many of the phrases its text may have.
 struct Area {
     name: &'static str,
@@ -50,6 +88,8 @@ const HISTORY: &[&str] = &[
 const PROGRAMS: &[&str] = &["base/", "bin/", "engines/", "fleet/", "node/"];
 
 const DOCUMENTS: Area = Area { name: "documents", limit: 2, has: is_document };
+const COMMENTS: Area = Area { name: "comments of the fleet and the node", limit: 307, has: is_named };
+const NAMES: Area = Area { name: "names of the fleet and the node", limit: 27, has: is_named };
 const STRINGS: Area = Area { name: "texts of programs", limit: 0, has: is_program };
 
 fn is_document(path: &str) -> bool {
@@ -61,13 +101,23 @@ fn is_program(path: &str) -> bool {
     path.ends_with(".rs") && !is_test && PROGRAMS.iter().any(|folder| path.starts_with(folder))
 }
 
+fn is_named(path: &str) -> bool {
+    path.ends_with(".rs") && NAMED.iter().any(|folder| path.starts_with(folder))
+}
+
 /// Checks that no area has more of the phrases than its limit, and that its limit is not too high.
-pub(crate) fn check(texts: &[Text]) -> Vec<Finding> {
+pub(crate) fn check(texts: &[Text], sources: &[Source]) -> Vec<Finding> {
     let of = |area: &Area, text_of: fn(&str) -> String| -> usize {
         let texts = texts.iter().filter(|text| (area.has)(&text.path));
         texts.map(|text| count(&text_of(&text.content))).sum()
     };
-    let found = [(DOCUMENTS, of(&DOCUMENTS, prose)), (STRINGS, of(&STRINGS, strings))];
+    let named = sources.iter().filter(|source| (NAMES.has)(&source.path));
+    let found = [
+        (DOCUMENTS, of(&DOCUMENTS, prose)),
+        (STRINGS, of(&STRINGS, strings)),
+        (COMMENTS, of(&COMMENTS, comments)),
+        (NAMES, named.map(banned_names).sum()),
+    ];
     found.iter().filter_map(|(area, found)| area.judge(*found)).collect()
 }
 
@@ -113,6 +163,40 @@ fn prose(content: &str) -> String {
         }
     }
     text
+}
+
+/// The comments of a Rust file. What stands behind `//` in a literal counts as one.
+fn comments(content: &str) -> String {
+    let behind = content.lines().filter_map(|line| line.split_once("//"));
+    behind.map(|(_, comment)| comment.trim_start_matches(['/', '!'])).collect::<Vec<_>>().join("\n")
+}
+
+/// How many names of a Rust file, outside its tests, contain one of [`NAME_WORDS`].
+fn banned_names(source: &Source) -> usize {
+    let tests = source.tests();
+    let names = source.code.split(|letter: char| !letter.is_ascii() || !is_word(letter as u8));
+    let names = names.filter(|name| {
+        let at = name.as_ptr() as usize - source.code.as_ptr() as usize;
+        !tests.iter().any(|(start, end)| (start..=end).contains(&&at))
+    });
+    names.filter(|name| words_of(name).iter().any(|word| NAME_WORDS.contains(&word.as_str()))).count()
+}
+
+/// The words of a name in snake case, camel case or capitals.
+fn words_of(name: &str) -> Vec<String> {
+    let is_constant = name.bytes().all(|byte| !byte.is_ascii_lowercase());
+    let mut words = vec![String::new()];
+    for letter in name.chars() {
+        if letter == '_' || (letter.is_ascii_uppercase() && !is_constant) {
+            words.push(String::new());
+        }
+        if letter != '_'
+            && let Some(word) = words.last_mut()
+        {
+            word.extend(letter.to_lowercase());
+        }
+    }
+    words
 }
 
 /// The string literals of a Rust file before its tests, and the doc comments that clap and `thiserror` show are not
@@ -162,6 +246,14 @@ mod tests {
         let code = "// nobody\nlet a = \"nobody\"; let b = '\"'; let c = \"is \\\"told\\\" nobody\"; // nobody\n\
                     #[cfg(test)]\nlet d = \"nobody\";";
         assert_eq!(count(&strings(code)), 2);
+    }
+
+    #[test]
+    fn names_are_counted_outside_tests_and_comments_everywhere() {
+        let code = "fn ask_all(task: AskError) { WISH; a.told(); \"ask\" } // nobody\n\
+                    #[cfg(test)]\nmod tests { fn ask() {} }";
+        assert_eq!(banned_names(&Source::new("a.rs", code)), 4);
+        assert_eq!(count(&comments("//! Nobody\nlet a = b; // nobody\nlet nobody = c;")), 2);
     }
 
     #[test]

@@ -19,6 +19,15 @@ pub(crate) struct Function {
     pub(crate) length: usize,
 }
 
+/// A struct with named fields.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Struct {
+    pub(crate) name: String,
+    /// The line of `struct`, from 1.
+    pub(crate) line: usize,
+    pub(crate) fields: usize,
+}
+
 impl Source {
     pub(crate) fn new(path: &str, content: &str) -> Self {
         let ends = content.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
@@ -63,6 +72,32 @@ impl Source {
     /// Every function with a body, in order.
     pub(crate) fn functions(&self) -> Vec<Function> {
         self.words("fn").filter_map(|at| self.function_at(at)).collect()
+    }
+
+    /// Every struct with named fields, in order.
+    pub(crate) fn structs(&self) -> Vec<Struct> {
+        self.words("struct").filter_map(|at| self.struct_at(at)).collect()
+    }
+
+    fn struct_at(&self, at: usize) -> Option<Struct> {
+        let rest = &self.code[at + 6..];
+        let name: String =
+            rest.trim_start().bytes().take_while(|byte| is_word(*byte)).map(char::from).collect();
+        let open =
+            rest.find(['{', ';', '(']).filter(|end| rest[*end..].starts_with('{') && !name.is_empty())?;
+        let (open, close) = (at + 6 + open, self.closing(at + 6 + open)?);
+        let (mut depth, mut fields, mut has_text) = (0_usize, 0, false);
+        let body = self.code[open + 1..close].replace("->", "  ");
+        for letter in body.chars().chain([',']) {
+            match letter {
+                '(' | '[' | '{' | '<' => depth += 1,
+                ')' | ']' | '}' | '>' => depth = depth.saturating_sub(1),
+                ',' if depth == 0 => fields += usize::from(std::mem::take(&mut has_text)),
+                _ => {}
+            }
+            has_text |= !letter.is_whitespace() && letter != ',';
+        }
+        Some(Struct { name, line: self.line_at(at), fields })
     }
 
     fn function_at(&self, at: usize) -> Option<Function> {

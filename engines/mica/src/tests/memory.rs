@@ -337,3 +337,31 @@ fn a_chain_has_an_end() {
     drop(session);
     check(&engine);
 }
+
+/// An item that had expired is counted as such, even if its own room is taken for the one that takes its place.
+#[test]
+fn what_became_of_items_adds_up() {
+    let engine = MicaEngine::open(options(2 * MIB)).unwrap();
+    let mut session = engine.session();
+    let mut removed = 0;
+    for number in 0..100_000_u32 {
+        let key = format!("key{}", number % 9000);
+        let length = 60 + (number / 9000 % 3) as usize * 100;
+        let now = Seconds(1000 + number / 100);
+        let expiry = if number % 3 == 0 { Expiry::At(Seconds(now.0 + 50)) } else { Expiry::Never };
+        let (key, value) = (key_of(&session, &key), vec![1; length]);
+        let new =
+            NewItem { flags: 0, expiry, cas: None, state: ItemState::NONE, value: Value::Bytes(&value) };
+        let mut is_there = false;
+        let decide = |item: Option<&dyn ItemView>| {
+            is_there = item.is_some();
+            Decision::Put(new)
+        };
+        session.update(key, Default::default(), now, Provision::None, decide).unwrap();
+        removed += u64::from(is_there);
+    }
+    let stats = engine.stats();
+    assert_eq!(stats.items + stats.evictions + stats.reclaimed + removed, 100_000, "{stats:?}");
+    drop(session);
+    check(&engine);
+}

@@ -1,10 +1,10 @@
 //! The blocking client: the thread that calls does the I/O.
 
-use super::ask::{self, Ask, Uniques};
 use super::core::Reply;
 use super::counters::{Counters, Counts};
 use super::error::{Error, ErrorKind, cause};
 use super::item::{Cas, Item, Store};
+use super::operation::{self, Operation, Uniques};
 use super::plan::{Builder, Common, InUse, Plan, SetupError};
 use super::reload_handle::ReloadHandle;
 use super::server::Server;
@@ -43,7 +43,7 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct Sessions {
-    /// Those that nobody uses, the one that was used last at the end.
+    /// Those that no caller uses, the one that was used last at the end.
     idle: Vec<Session>,
     /// How many there are.
     open: usize,
@@ -104,7 +104,7 @@ impl Shared {
         Ok(lent)
     }
 
-    /// Has sessions that nobody uses go by this plan, one after the other: they close what they have no use for, and the next call need not wait.
+    /// Has sessions that no caller uses go by this plan, one after the other: they close what they have no use for, and the next call need not wait.
     fn hand_out(&self, plan: &Arc<Plan>) -> Result<(), SetupError> {
         loop {
             let mut sessions = self.sessions();
@@ -124,7 +124,7 @@ impl Client {
     /// A client with this configuration, in mcrouter's language, and otherwise as usual.
     ///
     /// # Errors
-    /// What is wrong with the configuration, or with a server that it names.
+    /// If the configuration, or a server that it names, is invalid.
     pub fn from_config(text: &str) -> Result<Self, SetupError> {
         Self::new(&Builder::config(text))
     }
@@ -132,7 +132,7 @@ impl Client {
     /// The client that a builder describes.
     ///
     /// # Errors
-    /// What is wrong with the configuration, or with a server that it names.
+    /// If the configuration, or a server that it names, is invalid.
     pub fn new(builder: &Builder) -> Result<Self, SetupError> {
         let plan = Arc::new(Plan::new(builder)?);
         plan.tree()?;
@@ -147,7 +147,7 @@ impl Client {
     /// that is not found by then counts as down until it is.
     ///
     /// # Errors
-    /// What is wrong with the configuration, or with a server that it names. Then the one before stays.
+    /// If the configuration, or a server that it names, is invalid. Then the one before stays.
     pub fn reconfigure(&self, texts: &Texts) -> Result<(), SetupError> {
         let Shared { in_use, counts, .. } = &*self.shared;
         in_use.replace(texts, counts, |plan| self.shared.hand_out(plan))
@@ -165,7 +165,7 @@ impl Client {
     /// What the client has done, by name: for metrics.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        self.shared.counts.told()
+        self.shared.counts.values()
     }
 
     /// How many keys may be outstanding now: the window that all calls share.
@@ -174,37 +174,37 @@ impl Client {
         self.shared.window.size()
     }
 
-    fn ask_all(&self, asks: Vec<Ask<'_>>) -> Vec<Reply> {
-        let keys = asks.len();
+    fn execute_all(&self, operations: Vec<Operation<'_>>) -> Vec<Reply> {
+        let keys = operations.len();
         match self.shared.lend() {
             Ok(mut lent) => {
-                let done = lent.session.as_mut().and_then(|session| self.shared.work(session, asks));
+                let done = lent.session.as_mut().and_then(|session| self.shared.work(session, operations));
                 done.unwrap_or_else(|| {
-                    // The system has nothing to wait with: what was asked is not known, and nor is what comes of it.
+                    // The system has nothing to wait with: the requests and their results are unknown.
                     lent.session = None;
                     vec![Err(ErrorKind::Busy.into()); keys]
                 })
             }
             Err(error) => {
                 let replies = vec![Err(error); keys];
-                ask::count(&asks, &replies, &self.shared.counts);
+                operation::count(&operations, &replies, &self.shared.counts);
                 replies
             }
         }
     }
 
-    fn ask(&self, ask: Ask<'_>) -> Reply {
-        ask::only(self.ask_all(vec![ask]))
+    fn execute(&self, operation: Operation<'_>) -> Reply {
+        operation::only(self.execute_all(vec![operation]))
     }
 
     fn store(&self, op: Op, store: &Store<'_>, unique: u64) -> Reply {
         let Shared { common, counts, .. } = &*self.shared;
-        self.ask(Ask::store(op, store, unique, common.compression, counts)?)
+        self.execute(Operation::store(op, store, unique, common.compression, counts)?)
     }
 
-    fn items(&self, asks: Vec<Ask<'_>>, uniques: Uniques) -> Vec<Result<Option<Item>, Error>> {
+    fn items(&self, operations: Vec<Operation<'_>>, uniques: Uniques) -> Vec<Result<Option<Item>, Error>> {
         let how = self.shared.common.compression;
-        self.ask_all(asks).into_iter().map(|reply| ask::item(reply, uniques, how)).collect()
+        self.execute_all(operations).into_iter().map(|reply| operation::item(reply, uniques, how)).collect()
     }
 
     /// The item of a key, if there is one.
@@ -212,7 +212,11 @@ impl Client {
     /// # Errors
     /// If no server has said anything about the key: it is to be read from where it comes from, and not to be stored.
     pub fn get(&self, key: &[u8]) -> Result<Option<Item>, Error> {
-        ask::item(self.ask(Ask::of(Op::Get, key)), Uniques::Omitted, self.shared.common.compression)
+        operation::item(
+            self.execute(Operation::of(Op::Get, key)),
+            Uniques::Omitted,
+            self.shared.common.compression,
+        )
     }
 
     /// The same with the item's unique, for [`Client::cas`].
@@ -220,19 +224,23 @@ impl Client {
     /// # Errors
     /// As [`Client::get`].
     pub fn gets(&self, key: &[u8]) -> Result<Option<Item>, Error> {
-        ask::item(self.ask(Ask::of(Op::Gets, key)), Uniques::Told, self.shared.common.compression)
+        operation::item(
+            self.execute(Operation::of(Op::Gets, key)),
+            Uniques::Included,
+            self.shared.common.compression,
+        )
     }
 
-    /// The items of many keys, in their order. All servers are asked at once, each for all of its keys together, as far as the window allows.
+    /// The items of many keys, in their order. All servers are queried at once, each for all of its keys together, as far as the window allows.
     #[must_use]
     pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Result<Option<Item>, Error>> {
-        self.items(keys.iter().map(|key| Ask::of(Op::Get, key.as_ref())).collect(), Uniques::Omitted)
+        self.items(keys.iter().map(|key| Operation::of(Op::Get, key.as_ref())).collect(), Uniques::Omitted)
     }
 
     /// The same with the items' uniques.
     #[must_use]
     pub fn gets_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Result<Option<Item>, Error>> {
-        self.items(keys.iter().map(|key| Ask::of(Op::Gets, key.as_ref())).collect(), Uniques::Told)
+        self.items(keys.iter().map(|key| Operation::of(Op::Gets, key.as_ref())).collect(), Uniques::Included)
     }
 
     /// The item of a key, which expires at another time from now on ([`Store::expiry`]).
@@ -240,8 +248,8 @@ impl Client {
     /// # Errors
     /// As [`Client::get`].
     pub fn gat(&self, key: &[u8], expiry: i32) -> Result<Option<Item>, Error> {
-        let reply = self.ask(Ask::expiring(Op::Gat, key, expiry));
-        ask::item(reply, Uniques::Omitted, self.shared.common.compression)
+        let reply = self.execute(Operation::expiring(Op::Gat, key, expiry));
+        operation::item(reply, Uniques::Omitted, self.shared.common.compression)
     }
 
     /// Has an item expire at another time. False if there is none.
@@ -249,7 +257,7 @@ impl Client {
     /// # Errors
     /// If no server has acknowledged it.
     pub fn touch(&self, key: &[u8], expiry: i32) -> Result<bool, Error> {
-        ask::is_done(self.ask(Ask::expiring(Op::Touch, key, expiry)))
+        operation::is_done(self.execute(Operation::expiring(Op::Touch, key, expiry)))
     }
 
     /// Stores an item, whether or not there is one. False if the configuration has it stored nowhere.
@@ -257,15 +265,15 @@ impl Client {
     /// # Errors
     /// If no server has acknowledged it: it may be stored all the same.
     pub fn set(&self, store: &Store<'_>) -> Result<bool, Error> {
-        ask::is_done(self.store(Op::Set, store, 0))
+        operation::is_done(self.store(Op::Set, store, 0))
     }
 
     /// Stores many items at once, whether or not there are any; the results are in their order, each as that of [`Client::set`].
     #[must_use = "what has failed may be stored or not"]
     pub fn set_many(&self, stores: &[Store<'_>]) -> Vec<Result<bool, Error>> {
         let Shared { common, counts, .. } = &*self.shared;
-        let (asks, places) = ask::stores(stores, common.compression, counts);
-        ask::are_done(places, self.ask_all(asks))
+        let (operations, places) = operation::stores(stores, common.compression, counts);
+        operation::are_done(places, self.execute_all(operations))
     }
 
     /// Stores an item if there is none. False if there is one.
@@ -273,7 +281,7 @@ impl Client {
     /// # Errors
     /// As [`Client::set`].
     pub fn add(&self, store: &Store<'_>) -> Result<bool, Error> {
-        ask::is_done(self.store(Op::Add, store, 0))
+        operation::is_done(self.store(Op::Add, store, 0))
     }
 
     /// Stores an item if there is one already. False if there is none.
@@ -281,7 +289,7 @@ impl Client {
     /// # Errors
     /// As [`Client::set`].
     pub fn replace(&self, store: &Store<'_>) -> Result<bool, Error> {
-        ask::is_done(self.store(Op::Replace, store, 0))
+        operation::is_done(self.store(Op::Replace, store, 0))
     }
 
     /// Stores an item in place of the one that had this unique.
@@ -289,7 +297,7 @@ impl Client {
     /// # Errors
     /// As [`Client::set`].
     pub fn cas(&self, store: &Store<'_>, unique: u64) -> Result<Cas, Error> {
-        ask::cas(self.store(Op::Cas, store, unique))
+        operation::cas(self.store(Op::Cas, store, unique))
     }
 
     /// Puts more behind the value of an item. False if there is none.
@@ -297,7 +305,12 @@ impl Client {
     /// # Errors
     /// As [`Client::set`]; also if the client compresses.
     pub fn append(&self, key: &[u8], more: &[u8]) -> Result<bool, Error> {
-        ask::is_done(self.ask(Ask::joining(Op::Append, key, more, self.shared.common.compression)?))
+        operation::is_done(self.execute(Operation::joining(
+            Op::Append,
+            key,
+            more,
+            self.shared.common.compression,
+        )?))
     }
 
     /// Puts more before the value of an item. False if there is none.
@@ -305,7 +318,12 @@ impl Client {
     /// # Errors
     /// As [`Client::append`].
     pub fn prepend(&self, key: &[u8], more: &[u8]) -> Result<bool, Error> {
-        ask::is_done(self.ask(Ask::joining(Op::Prepend, key, more, self.shared.common.compression)?))
+        operation::is_done(self.execute(Operation::joining(
+            Op::Prepend,
+            key,
+            more,
+            self.shared.common.compression,
+        )?))
     }
 
     /// Deletes an item. False if there is none.
@@ -313,14 +331,14 @@ impl Client {
     /// # Errors
     /// If no server has acknowledged it: the old item may be there, and may have to be deleted again.
     pub fn delete(&self, key: &[u8]) -> Result<bool, Error> {
-        ask::is_done(self.ask(Ask::of(Op::Delete, key)))
+        operation::is_done(self.execute(Operation::of(Op::Delete, key)))
     }
 
     /// Deletes many items at once; the results are in the order of the keys.
     #[must_use = "a delete that has failed leaves an old value"]
     pub fn delete_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Result<bool, Error>> {
-        let asks = keys.iter().map(|key| Ask::of(Op::Delete, key.as_ref())).collect();
-        self.ask_all(asks).into_iter().map(ask::is_done).collect()
+        let operations = keys.iter().map(|key| Operation::of(Op::Delete, key.as_ref())).collect();
+        self.execute_all(operations).into_iter().map(operation::is_done).collect()
     }
 
     /// Adds to a number in decimal digits. Returns the sum; `None` if there is no item.
@@ -328,7 +346,7 @@ impl Client {
     /// # Errors
     /// If no server has acknowledged it, or the item is no number.
     pub fn incr(&self, key: &[u8], by: u64) -> Result<Option<u64>, Error> {
-        ask::number(self.ask(Ask::counting(Op::Incr, key, by)))
+        operation::number(self.execute(Operation::counting(Op::Incr, key, by)))
     }
 
     /// Subtracts from a number, down to 0. Otherwise as [`Client::incr`].
@@ -336,7 +354,7 @@ impl Client {
     /// # Errors
     /// As [`Client::incr`].
     pub fn decr(&self, key: &[u8], by: u64) -> Result<Option<u64>, Error> {
-        ask::number(self.ask(Ask::counting(Op::Decr, key, by)))
+        operation::number(self.execute(Operation::counting(Op::Decr, key, by)))
     }
 
     /// Has all servers of the configuration drop all items.
@@ -344,7 +362,7 @@ impl Client {
     /// # Errors
     /// If a server has not acknowledged it: what the worst has answered.
     pub fn flush_all(&self) -> Result<(), Error> {
-        self.ask(Ask::of(Op::FlushAll, b"")).map(|_| ())
+        self.execute(Operation::of(Op::FlushAll, b"")).map(|_| ())
     }
 
     /// The versions of all servers, each over a connection of its own.
@@ -371,19 +389,19 @@ impl Client {
             let mut all = Vec::new();
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
             match connection.stats(about, |name, value| all.push((text(name), text(value))))? {
-                StatsReply::Told => Ok(all),
+                StatsReply::Sent => Ok(all),
                 StatsReply::Refused(line) => Err(ErrorKind::Refused(text(&line)).into()),
             }
         })
     }
 
-    fn each<T>(&self, ask: impl Fn(&mut Connection) -> Result<T, Error>) -> Vec<(String, Result<T, Error>)> {
+    fn each<T>(&self, send: impl Fn(&mut Connection) -> Result<T, Error>) -> Vec<(String, Result<T, Error>)> {
         let plan = self.shared.in_use.plan();
-        let asked = plan.in_use().map(|server| {
-            let told = target(server).and_then(|target| ask(&mut Connection::open(&target)?));
-            (server.name.to_string(), told.map_err(|error| error.at(&server.name)))
+        let results = plan.in_use().map(|server| {
+            let result = target(server).and_then(|target| send(&mut Connection::open(&target)?));
+            (server.name.to_string(), result.map_err(|error| error.at(&server.name)))
         });
-        asked.collect()
+        results.collect()
     }
 }
 
@@ -413,16 +431,16 @@ impl From<TextError> for Error {
 }
 
 impl Shared {
-    /// Asks, and waits for all replies. `None` if the session is of no use any more.
-    fn work(&self, session: &mut Session, asks: Vec<Ask<'_>>) -> Option<Vec<Reply>> {
+    /// Asks, and waits for all replies. `None` if the session is no longer usable.
+    fn work(&self, session: &mut Session, operations: Vec<Operation<'_>>) -> Option<Vec<Reply>> {
         let mut work = Work::default();
         // What the system says is said again when it is waited for.
         let _ = session.begin();
         work.settle(session, &self.window, &self.counts);
-        let call = work.begin(session, asks);
+        let call = work.begin(session, operations);
         let mut waits = 0;
         loop {
-            // Keys that have waited go by what is known now, as those of other calls do.
+            // Keys that have waited use the present plan, as those of other calls do.
             if let Some(plan) = self.in_use.other_than(session.plan_number()) {
                 session.go_by(&plan).ok()?;
             }

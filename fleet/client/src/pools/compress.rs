@@ -27,7 +27,7 @@ impl Compression {
         self.from.is_some()
     }
 
-    /// What is stored in place of a value, with its flags: it itself, if it does not become shorter.
+    /// The compressed form of a value, with its flags: the value itself, if it does not become shorter.
     ///
     /// # Errors
     /// If the flags have the bit that says that a value is compressed.

@@ -1,10 +1,10 @@
 //! Futures for any runtime: a thread of their own does the I/O of all of them, over one connection to each server.
 
-use super::ask::{self, Ask, Uniques};
 use super::core::Reply;
 use super::counters::{Counters, Counts};
 use super::error::Error;
 use super::item::{Cas, Item, Store};
+use super::operation::{self, Operation, Uniques};
 use super::plan::{Builder, Common, InUse, Plan, SetupError};
 use super::promise::{Answerer, Pending, promise};
 use super::reload_handle::ReloadHandle;
@@ -19,7 +19,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A client of many servers that routes by itself, whose calls are futures. They go on whether or not they are polled: the thread of the client has
+/// A client of many servers that routes by itself, whose calls are futures. They continue whether or not they are polled: the thread of the client has
 /// them. Its clones are the same client; the thread ends with the last of them and of its futures.
 #[derive(Clone, Debug)]
 pub struct AsyncClient {
@@ -33,7 +33,7 @@ struct Shared {
     counts: Arc<Counts>,
     window: Arc<SharedWindow>,
     mailbox: Arc<Mailbox<Job>>,
-    /// The thread has ended: it answers nobody any more. Relaxed: the lock of the mailbox orders it.
+    /// The thread has ended: it answers no caller any more. Relaxed: the lock of the mailbox orders it.
     has_ended: Arc<AtomicBool>,
 }
 
@@ -45,7 +45,7 @@ impl Drop for Shared {
 
 #[derive(Debug)]
 enum Job {
-    Ask(Vec<Ask<'static>>, Answerer),
+    Execute(Vec<Operation<'static>>, Answerer),
     /// Another configuration, and the thread's tree of it.
     Adopt(Arc<Plan>, Box<Tree>),
     Stop,
@@ -65,7 +65,7 @@ struct Driver {
     patience_ms: u64,
 }
 
-/// Whatever ends the thread, nobody waits for it any more.
+/// However the thread ends, no caller waits for it any more.
 impl Drop for Driver {
     fn drop(&mut self) {
         self.has_ended.store(true, Ordering::Relaxed);
@@ -73,28 +73,28 @@ impl Drop for Driver {
     }
 }
 
-/// Whether a thread goes on.
+/// Whether a thread continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Goes {
-    On,
-    Ends,
+enum Next {
+    Continue,
+    End,
 }
 
 impl Driver {
     fn run(mut self) {
-        while self.round() == Goes::On {}
+        while self.round() == Next::Continue {}
     }
 
-    fn round(&mut self) -> Goes {
-        let mut goes = Goes::On;
+    fn round(&mut self) -> Next {
+        let mut next = Next::Continue;
         for job in self.mailbox.take() {
             match job {
-                Job::Ask(asks, answerer) => {
-                    let call = self.work.begin(&mut self.session, asks);
+                Job::Execute(operations, answerer) => {
+                    let call = self.work.begin(&mut self.session, operations);
                     self.answerers.insert(call, answerer);
                 }
                 Job::Adopt(plan, tree) => self.session.adopt(&plan, *tree),
-                Job::Stop => goes = Goes::Ends,
+                Job::Stop => next = Next::End,
             }
         }
         self.session.core.probe();
@@ -102,14 +102,14 @@ impl Driver {
         let places = self.work.start(&mut self.session, &self.window);
         debug_assert_eq!(places, Places::Enough, "the window has room for a key if none is under way");
         self.work.refuse_overdue(&mut self.session, self.patience_ms);
-        let turned = if goes == Goes::On { self.session.turn(Duration::MAX) } else { Ok(()) };
+        let turned = if next == Next::Continue { self.session.turn(Duration::MAX) } else { Ok(()) };
         self.work.settle(&mut self.session, &self.window, &self.counts);
         for (call, replies) in self.work.take_done(&mut self.session, &self.counts) {
             if let Some(answerer) = self.answerers.remove(&call) {
                 answerer.answer(replies);
             }
         }
-        if turned.is_err() { Goes::Ends } else { goes }
+        if turned.is_err() { Next::End } else { next }
     }
 }
 
@@ -117,7 +117,7 @@ impl AsyncClient {
     /// A client with this configuration, in mcrouter's language, and otherwise as usual.
     ///
     /// # Errors
-    /// What is wrong with the configuration, or with a server that it names.
+    /// If the configuration, or a server that it names, is invalid.
     pub fn from_config(text: &str) -> Result<Self, SetupError> {
         Self::new(&Builder::config(text))
     }
@@ -125,7 +125,7 @@ impl AsyncClient {
     /// The client that a builder describes.
     ///
     /// # Errors
-    /// What is wrong with the configuration, or with a server that it names; or the system has no thread.
+    /// If the configuration, or a server that it names, is invalid; or the system has no thread.
     pub fn new(builder: &Builder) -> Result<Self, SetupError> {
         let plan = Arc::new(Plan::new(builder)?);
         let (counts, window) = (Arc::default(), Arc::new(SharedWindow::default()));
@@ -172,7 +172,7 @@ impl AsyncClient {
     /// What the client has done, by name: for metrics.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        self.shared.counts.told()
+        self.shared.counts.values()
     }
 
     /// How many keys may be outstanding now: the window that all calls share.
@@ -182,10 +182,10 @@ impl AsyncClient {
     }
 
     /// Begins a call at once.
-    fn ask_all(&self, asks: Vec<Ask<'_>>) -> Pending<Arc<Shared>> {
-        let (answerer, pending) = promise(asks.len(), Arc::clone(&self.shared));
-        let asks = asks.into_iter().map(Ask::into_owned).collect();
-        self.shared.mailbox.send(Job::Ask(asks, answerer));
+    fn execute_all(&self, operations: Vec<Operation<'_>>) -> Pending<Arc<Shared>> {
+        let (answerer, pending) = promise(operations.len(), Arc::clone(&self.shared));
+        let operations = operations.into_iter().map(Operation::into_owned).collect();
+        self.shared.mailbox.send(Job::Execute(operations, answerer));
         // The thread has either found it there or said before that it has ended.
         if self.shared.has_ended.load(Ordering::Relaxed) {
             self.shared.mailbox.take();
@@ -193,13 +193,13 @@ impl AsyncClient {
         pending
     }
 
-    async fn ask(&self, ask: Result<Ask<'_>, Error>) -> Reply {
-        ask::only(self.ask_all(vec![ask?]).await)
+    async fn execute(&self, operation: Result<Operation<'_>, Error>) -> Reply {
+        operation::only(self.execute_all(vec![operation?]).await)
     }
 
     async fn store(&self, op: Op, store: &Store<'_>, unique: u64) -> Reply {
         let Shared { common, counts, .. } = &*self.shared;
-        self.ask(Ask::store(op, store, unique, common.compression, counts)).await
+        self.execute(Operation::store(op, store, unique, common.compression, counts)).await
     }
 
     async fn items<K: AsRef<[u8]>>(
@@ -208,9 +208,13 @@ impl AsyncClient {
         keys: &[K],
         uniques: Uniques,
     ) -> Vec<Result<Option<Item>, Error>> {
-        let asks = keys.iter().map(|key| Ask::of(op, key.as_ref())).collect();
+        let operations = keys.iter().map(|key| Operation::of(op, key.as_ref())).collect();
         let how = self.shared.common.compression;
-        self.ask_all(asks).await.into_iter().map(|reply| ask::item(reply, uniques, how)).collect()
+        self.execute_all(operations)
+            .await
+            .into_iter()
+            .map(|reply| operation::item(reply, uniques, how))
+            .collect()
     }
 
     /// As [`super::Client::get`].
@@ -218,8 +222,8 @@ impl AsyncClient {
     /// # Errors
     /// As there.
     pub async fn get(&self, key: &[u8]) -> Result<Option<Item>, Error> {
-        let reply = self.ask(Ok(Ask::of(Op::Get, key))).await;
-        ask::item(reply, Uniques::Omitted, self.shared.common.compression)
+        let reply = self.execute(Ok(Operation::of(Op::Get, key))).await;
+        operation::item(reply, Uniques::Omitted, self.shared.common.compression)
     }
 
     /// As [`super::Client::gets`].
@@ -227,8 +231,8 @@ impl AsyncClient {
     /// # Errors
     /// As there.
     pub async fn gets(&self, key: &[u8]) -> Result<Option<Item>, Error> {
-        let reply = self.ask(Ok(Ask::of(Op::Gets, key))).await;
-        ask::item(reply, Uniques::Told, self.shared.common.compression)
+        let reply = self.execute(Ok(Operation::of(Op::Gets, key))).await;
+        operation::item(reply, Uniques::Included, self.shared.common.compression)
     }
 
     /// As [`super::Client::get_many`].
@@ -238,7 +242,7 @@ impl AsyncClient {
 
     /// As [`super::Client::gets_many`].
     pub async fn gets_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Result<Option<Item>, Error>> {
-        self.items(Op::Gets, keys, Uniques::Told).await
+        self.items(Op::Gets, keys, Uniques::Included).await
     }
 
     /// As [`super::Client::gat`].
@@ -246,8 +250,8 @@ impl AsyncClient {
     /// # Errors
     /// As there.
     pub async fn gat(&self, key: &[u8], expiry: i32) -> Result<Option<Item>, Error> {
-        let reply = self.ask(Ok(Ask::expiring(Op::Gat, key, expiry))).await;
-        ask::item(reply, Uniques::Omitted, self.shared.common.compression)
+        let reply = self.execute(Ok(Operation::expiring(Op::Gat, key, expiry))).await;
+        operation::item(reply, Uniques::Omitted, self.shared.common.compression)
     }
 
     /// As [`super::Client::touch`].
@@ -255,7 +259,7 @@ impl AsyncClient {
     /// # Errors
     /// As there.
     pub async fn touch(&self, key: &[u8], expiry: i32) -> Result<bool, Error> {
-        ask::is_done(self.ask(Ok(Ask::expiring(Op::Touch, key, expiry))).await)
+        operation::is_done(self.execute(Ok(Operation::expiring(Op::Touch, key, expiry))).await)
     }
 
     /// As [`super::Client::set`].
@@ -263,15 +267,15 @@ impl AsyncClient {
     /// # Errors
     /// As there.
     pub async fn set(&self, store: &Store<'_>) -> Result<bool, Error> {
-        ask::is_done(self.store(Op::Set, store, 0).await)
+        operation::is_done(self.store(Op::Set, store, 0).await)
     }
 
     /// As [`super::Client::set_many`].
     #[must_use = "what has failed may be stored or not"]
     pub async fn set_many(&self, stores: &[Store<'_>]) -> Vec<Result<bool, Error>> {
         let Shared { common, counts, .. } = &*self.shared;
-        let (asks, places) = ask::stores(stores, common.compression, counts);
-        ask::are_done(places, self.ask_all(asks).await)
+        let (operations, places) = operation::stores(stores, common.compression, counts);
+        operation::are_done(places, self.execute_all(operations).await)
     }
 
     /// As [`super::Client::add`].
@@ -279,7 +283,7 @@ impl AsyncClient {
     /// # Errors
     /// As there.
     pub async fn add(&self, store: &Store<'_>) -> Result<bool, Error> {
-        ask::is_done(self.store(Op::Add, store, 0).await)
+        operation::is_done(self.store(Op::Add, store, 0).await)
     }
 
     /// As [`super::Client::replace`].
@@ -287,7 +291,7 @@ impl AsyncClient {
     /// # Errors
     /// As there.
     pub async fn replace(&self, store: &Store<'_>) -> Result<bool, Error> {
-        ask::is_done(self.store(Op::Replace, store, 0).await)
+        operation::is_done(self.store(Op::Replace, store, 0).await)
     }
 
     /// As [`super::Client::cas`].
@@ -295,7 +299,7 @@ impl AsyncClient {
     /// # Errors
     /// As there.
     pub async fn cas(&self, store: &Store<'_>, unique: u64) -> Result<Cas, Error> {
-        ask::cas(self.store(Op::Cas, store, unique).await)
+        operation::cas(self.store(Op::Cas, store, unique).await)
     }
 
     /// As [`super::Client::append`].
@@ -303,8 +307,8 @@ impl AsyncClient {
     /// # Errors
     /// As there.
     pub async fn append(&self, key: &[u8], more: &[u8]) -> Result<bool, Error> {
-        let ask = Ask::joining(Op::Append, key, more, self.shared.common.compression);
-        ask::is_done(self.ask(ask).await)
+        let operation = Operation::joining(Op::Append, key, more, self.shared.common.compression);
+        operation::is_done(self.execute(operation).await)
     }
 
     /// As [`super::Client::prepend`].
@@ -312,8 +316,8 @@ impl AsyncClient {
     /// # Errors
     /// As there.
     pub async fn prepend(&self, key: &[u8], more: &[u8]) -> Result<bool, Error> {
-        let ask = Ask::joining(Op::Prepend, key, more, self.shared.common.compression);
-        ask::is_done(self.ask(ask).await)
+        let operation = Operation::joining(Op::Prepend, key, more, self.shared.common.compression);
+        operation::is_done(self.execute(operation).await)
     }
 
     /// As [`super::Client::delete`].
@@ -321,14 +325,14 @@ impl AsyncClient {
     /// # Errors
     /// As there.
     pub async fn delete(&self, key: &[u8]) -> Result<bool, Error> {
-        ask::is_done(self.ask(Ok(Ask::of(Op::Delete, key))).await)
+        operation::is_done(self.execute(Ok(Operation::of(Op::Delete, key))).await)
     }
 
     /// As [`super::Client::delete_many`].
     #[must_use = "a delete that has failed leaves an old value"]
     pub async fn delete_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Result<bool, Error>> {
-        let asks = keys.iter().map(|key| Ask::of(Op::Delete, key.as_ref())).collect();
-        self.ask_all(asks).await.into_iter().map(ask::is_done).collect()
+        let operations = keys.iter().map(|key| Operation::of(Op::Delete, key.as_ref())).collect();
+        self.execute_all(operations).await.into_iter().map(operation::is_done).collect()
     }
 
     /// As [`super::Client::incr`].
@@ -336,7 +340,7 @@ impl AsyncClient {
     /// # Errors
     /// As there.
     pub async fn incr(&self, key: &[u8], by: u64) -> Result<Option<u64>, Error> {
-        ask::number(self.ask(Ok(Ask::counting(Op::Incr, key, by))).await)
+        operation::number(self.execute(Ok(Operation::counting(Op::Incr, key, by))).await)
     }
 
     /// As [`super::Client::decr`].
@@ -344,7 +348,7 @@ impl AsyncClient {
     /// # Errors
     /// As there.
     pub async fn decr(&self, key: &[u8], by: u64) -> Result<Option<u64>, Error> {
-        ask::number(self.ask(Ok(Ask::counting(Op::Decr, key, by))).await)
+        operation::number(self.execute(Ok(Operation::counting(Op::Decr, key, by))).await)
     }
 
     /// As [`super::Client::flush_all`].
@@ -352,6 +356,6 @@ impl AsyncClient {
     /// # Errors
     /// As there.
     pub async fn flush_all(&self) -> Result<(), Error> {
-        self.ask(Ok(Ask::of(Op::FlushAll, b""))).await.map(|_| ())
+        self.execute(Ok(Operation::of(Op::FlushAll, b""))).await.map(|_| ())
     }
 }

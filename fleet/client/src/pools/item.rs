@@ -1,4 +1,4 @@
-//! What is stored and found.
+//! Items as callers store and find them.
 
 /// An item that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ impl<'a> Store<'a> {
 pub enum Cas {
     /// It is stored.
     Stored,
-    /// Somebody has changed the item since: nothing is stored.
+    /// The item has changed since: nothing is stored.
     Changed,
     /// There is no such item any more: nothing is stored.
     Missing,

@@ -22,7 +22,6 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod ask;
 mod client;
 mod compress;
 mod core;
@@ -30,6 +29,7 @@ mod counters;
 mod error;
 mod future;
 mod item;
+mod operation;
 mod plan;
 mod promise;
 mod reload_handle;

@@ -130,15 +130,15 @@ impl Builder {
         Self { timeout, ..self }
     }
 
-    /// At most so many connections to each server: threads beyond wait for each other. 16 by
+    /// At most this many connections to each server: threads beyond wait for each other. 16 by
     /// default; an async client has one.
     #[must_use]
     pub fn connections(self, most: usize) -> Self {
         Self { connections: most.max(1), ..self }
     }
 
-    /// Gets go by UDP, to the port that the server has for TCP, with no repetition: what is lost is
-    /// [`super::ErrorKind::Timeout`]. Servers over TLS and sockets of this host are asked by their
+    /// Gets go by UDP, to the port that the server has for TCP, with no repetition: a lost reply is
+    /// [`super::ErrorKind::Timeout`]. Servers over TLS and sockets of this host are requested by their
     /// connections all the same.
     #[must_use]
     pub fn udp_gets(self) -> Self {
@@ -197,7 +197,7 @@ pub(super) struct Common {
 /// looked up.
 ///
 /// # Errors
-/// What is wrong with it.
+/// If it is invalid.
 pub fn check(text: &str, sources: &dyn Sources) -> Result<(), SetupError> {
     read(text, sources, &Settings::plain(DEFAULT_ROUTE, TIMEOUT), &mut Destinations::default()).map(|_| ())
 }
@@ -482,7 +482,7 @@ mod tests {
 
     #[test]
     fn a_server_whose_name_has_no_address_is_as_one_that_is_down_beside_others() {
-        // No label of a name is as long: nobody is asked for it.
+        // No label of a name is as long: no query is sent for it.
         let [nowhere, neither] = ["n", "m"].map(|letter| format!("{}.example:1", letter.repeat(64)));
         let of = |servers: &[&str]| Builder::servers(servers).texts;
         let known =
@@ -491,7 +491,7 @@ mod tests {
         assert_eq!(known(&plan), [0, 1]);
         let plan = Plan::new(&Builder::servers(&["127.0.0.1:2"])).unwrap();
         assert_eq!(known(&plan.after(&of(&["127.0.0.1:2", &nowhere])).unwrap()), [1, 0]);
-        // With no address at all there is nobody to ask, whatever the configuration before has had.
+        // A name without addresses has no server, whatever the previous configuration had.
         let is_refused = |plan: Result<Plan, SetupError>| match plan {
             Err(SetupError::Name { server, .. }) => server == nowhere || server == neither,
             _ => false,

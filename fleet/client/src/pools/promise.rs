@@ -26,7 +26,7 @@ impl Promise {
     }
 }
 
-/// Who has the replies of a call one day. Dropped before, it tells who waits that nobody knows them: a future never waits for nobody.
+/// Receives the replies of a call. If it is dropped before, the waiting future fails: no future waits for ever.
 #[derive(Debug)]
 pub(super) struct Answerer {
     promise: Option<Arc<Promise>>,
@@ -56,7 +56,7 @@ impl Drop for Answerer {
     }
 }
 
-/// A call that is under way, about so many keys.
+/// A call that is under way, about this many keys.
 pub(super) fn promise<C>(keys: usize, client: C) -> (Answerer, Pending<C>) {
     let promise = Arc::<Promise>::default();
     (Answerer { promise: Some(Arc::clone(&promise)), keys }, Pending { promise, _client: client })
@@ -65,7 +65,7 @@ pub(super) fn promise<C>(keys: usize, client: C) -> (Answerer, Pending<C>) {
 /// The replies of a call, once they are there.
 pub(super) struct Pending<C> {
     promise: Arc<Promise>,
-    /// The thread lives as long as somebody waits.
+    /// The thread lives as long as a caller waits.
     _client: C,
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 type Reconfigure = dyn Fn(&Texts) -> Option<Result<(), SetupError>> + Send;
 
-/// Gives a client other configurations as long as somebody uses it.
+/// Gives a client other configurations as long as a caller uses it.
 pub struct ReloadHandle {
     counts: Arc<Counts>,
     reconfigure: Box<Reconfigure>,
@@ -22,7 +22,7 @@ impl ReloadHandle {
         ReloadHandle { counts: Arc::clone(counts), reconfigure: Box::new(reconfigure) }
     }
 
-    /// Has the client go by another configuration ([`super::Client::reconfigure`]). `None` once nobody uses it any more.
+    /// Has the client go by another configuration ([`super::Client::reconfigure`]). `None` once no caller uses it any more.
     pub fn reconfigure(&self, texts: &Texts) -> Option<Result<(), SetupError>> {
         (self.reconfigure)(texts)
     }
@@ -32,7 +32,7 @@ impl ReloadHandle {
         self.counts.refused_configurations.add(1);
     }
 
-    /// Whether nobody uses the client any more.
+    /// Whether no caller uses the client any more.
     #[must_use]
     pub fn is_over(&self) -> bool {
         // The client has the other.

@@ -30,7 +30,7 @@ impl SharedWindow {
         self.state.lock()
     }
 
-    /// Takes places for as many of `wanted` keys as there is room for. Who has something under way leaves them to threads that have nothing.
+    /// Takes places for as many of `wanted` keys as there is room for. Threads with requests in flight leave them to threads without.
     pub(super) fn take(&self, wanted: u32, under_way: UnderWay) -> (u32, Era) {
         let mut state = self.state();
         let gives_way = under_way == UnderWay::Something && state.waiting > 0;

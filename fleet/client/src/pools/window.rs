@@ -4,7 +4,7 @@
 //! lost (*incast*). So a client asks for no more keys at once than its window allows. As in TCP's congestion control the window grows slowly while
 //! answers come, and is halved when one does not; other than there it is one for all servers (*Scaling Memcache at Facebook*, section 3.1).
 
-/// The window. What it is told decides all that it does: it has no clock and no lock.
+/// The window. Its input decides all that it does: it has no clock and no lock.
 #[derive(Clone, Debug)]
 pub struct Window {
     size: f64,
@@ -14,7 +14,7 @@ pub struct Window {
     era: u32,
 }
 
-/// Since which loss a key has been outstanding. Keys that were asked for before the window was halved say nothing about the halved one.
+/// Since which loss a key has been outstanding. Keys that were requested before the window was halved say nothing about the halved one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Era(u32);
 
@@ -52,14 +52,14 @@ impl Window {
         (self.size as u32).saturating_sub(self.outstanding)
     }
 
-    /// What is told of a key when it is lost.
+    /// The era of a key that is sent now, for [`Window::lost`].
     #[must_use]
     pub fn era(&self) -> Era {
         Era(self.era)
     }
 
     /// A key was answered, and its place is free again. The window grows by about one when all keys of a window were answered, but not while there
-    /// is much more room than is asked for.
+    /// is much more room than is requested.
     pub fn answered(&mut self) {
         let is_used = f64::from(self.outstanding) * 2.0 >= self.size;
         if is_used {
@@ -73,9 +73,9 @@ impl Window {
         self.outstanding = self.outstanding.saturating_sub(1);
     }
 
-    /// A key that was asked for in this era was not answered. The window is halved once for all that were lost together. True if it was.
-    pub fn lost(&mut self, asked: Era) -> bool {
-        let is_news = asked == self.era();
+    /// A key that was requested in this era was not answered. The window is halved once for all that were lost together. True if it was.
+    pub fn lost(&mut self, sent: Era) -> bool {
+        let is_news = sent == self.era();
         if is_news {
             self.era = self.era.wrapping_add(1);
             self.size = (self.size / 2.0).max(self.least);

@@ -1,9 +1,9 @@
-//! Calls in a session: their keys are asked for as the window allows.
+//! Calls in a session: their keys are requested as the window allows.
 
-use super::ask::Ask;
 use super::core::{Reply, Ticket};
 use super::counters::Counts;
 use super::error::{Error, ErrorKind};
+use super::operation::Operation;
 use super::session::Session;
 use super::shared_window::{SharedWindow, UnderWay};
 use super::window::Era;
@@ -14,8 +14,8 @@ use std::collections::{HashMap, VecDeque};
 pub(super) struct Work<'a> {
     /// Those whose keys were not all started, in their order.
     waiting: VecDeque<Waiting>,
-    calls: HashMap<u32, Vec<Ask<'a>>>,
-    /// Keys that are asked for.
+    calls: HashMap<u32, Vec<Operation<'a>>>,
+    /// Keys that are requested.
     under_way: u32,
 }
 
@@ -41,25 +41,25 @@ pub(super) enum Places {
 
 impl<'a> Work<'a> {
     /// Begins a call. Returns its number.
-    pub(super) fn begin(&mut self, session: &mut Session, asks: Vec<Ask<'a>>) -> u32 {
-        let call = session.core.begin(asks.len());
-        if !asks.is_empty() {
+    pub(super) fn begin(&mut self, session: &mut Session, operations: Vec<Operation<'a>>) -> u32 {
+        let call = session.core.begin(operations.len());
+        if !operations.is_empty() {
             self.waiting.push_back(Waiting { call, next: 0, since_ms: session.core.now_ms() });
         }
-        self.calls.insert(call, asks);
+        self.calls.insert(call, operations);
         call
     }
 
     /// Asks for as many keys as there are places for.
     pub(super) fn start(&mut self, session: &mut Session, window: &SharedWindow) -> Places {
         while let Some(Waiting { call, next, .. }) = self.waiting.front().copied() {
-            let asks = self.calls.get(&call).map_or(&[][..], Vec::as_slice);
-            let wanted = (asks.len() - next) as u32;
+            let operations = self.calls.get(&call).map_or(&[][..], Vec::as_slice);
+            let wanted = (operations.len() - next) as u32;
             let under_way = if self.under_way > 0 { UnderWay::Something } else { UnderWay::Nothing };
             let (taken, era) = window.take(wanted, under_way);
-            for (part, ask) in (next..).zip(&asks[next..]).take(taken as usize) {
+            for (part, operation) in (next..).zip(&operations[next..]).take(taken as usize) {
                 let ticket = Ticket { call, part: part as u32 };
-                start(session, window, ticket, ask, era, &mut self.under_way);
+                start(session, window, ticket, operation, era, &mut self.under_way);
             }
             match self.waiting.front_mut() {
                 Some(first) if taken < wanted => {
@@ -77,7 +77,7 @@ impl<'a> Work<'a> {
         Places::Enough
     }
 
-    /// Takes what was answered out of the window.
+    /// Takes answered keys out of the window.
     pub(super) fn settle(&mut self, session: &mut Session, window: &SharedWindow, counts: &Counts) {
         let leaving = session.core.take_leaving();
         for era in &leaving.lost {
@@ -130,8 +130,8 @@ impl<'a> Work<'a> {
         let mut done = Vec::new();
         for call in session.core.take_done() {
             let replies = session.core.take(call);
-            if let Some(asks) = self.calls.remove(&call) {
-                super::ask::count(&asks, &replies, counts);
+            if let Some(operations) = self.calls.remove(&call) {
+                super::operation::count(&operations, &replies, counts);
             }
             done.push((call, replies));
         }
@@ -144,16 +144,16 @@ fn start(
     session: &mut Session,
     window: &SharedWindow,
     ticket: Ticket,
-    ask: &Ask<'_>,
+    operation: &Operation<'_>,
     era: Era,
     under_way: &mut u32,
 ) {
-    if let Some(error) = ask.problem() {
+    if let Some(error) = operation.problem() {
         window.leave(0, 1);
         session.core.settle(ticket, Err(error));
     } else {
         *under_way += 1;
-        session.core.start(ticket, &ask.request(), era);
+        session.core.start(ticket, &operation.request(), era);
     }
 }
 
@@ -170,13 +170,13 @@ mod tests {
         let (window, counts) = (SharedWindow::default(), Arc::default());
         let mut session = Session::new(&plan, &counts, window.era()).unwrap();
         let mut work = Work::default();
-        let ask = || vec![Ask::of(Op::Get, b"k"), Ask::of(Op::Get, b"l")];
+        let operation = || vec![Operation::of(Op::Get, b"k"), Operation::of(Op::Get, b"l")];
         let refused = || vec![Err(Error::from(ErrorKind::Busy).because("too many keys are in progress")); 2];
         // Others have all places.
         window.take(u32::MAX, UnderWay::Nothing);
-        let first = work.begin(&mut session, ask());
+        let first = work.begin(&mut session, operation());
         session.core.set_time(1_800_000_000, 10);
-        let second = work.begin(&mut session, ask());
+        let second = work.begin(&mut session, operation());
         assert_eq!(work.start(&mut session, &window), Places::None);
         work.refuse_overdue(&mut session, 11);
         assert!(work.take_done(&mut session, &counts).is_empty());

@@ -178,7 +178,7 @@ impl From<io::Error> for TextError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StatsReply {
     /// With `END`.
-    Told,
+    Sent,
     /// With this line, such as `ERROR`: the server does not tell these statistics.
     Refused(Vec<u8>),
 }
@@ -376,7 +376,7 @@ impl Connection {
         for _ in 0..STATS_MAX {
             let line = self.line()?;
             if line == reply::END {
-                return Ok(StatsReply::Told);
+                return Ok(StatsReply::Sent);
             }
             let Some(told) = line.strip_prefix(reply::spaced::STAT) else {
                 return Ok(StatsReply::Refused(line.to_owned()));

@@ -58,9 +58,9 @@ fn statistics_are_told_until_the_end() {
     let mut ask = |group: &str| {
         connection.stats(group, |name, value| told.push((name.to_owned(), value.to_owned()))).unwrap()
     };
-    assert_eq!(ask(""), StatsReply::Told);
+    assert_eq!(ask(""), StatsReply::Sent);
     assert_eq!(ask("topkeys"), StatsReply::Refused(b"ERROR".to_vec()));
-    assert_eq!(ask("conns"), StatsReply::Told);
+    assert_eq!(ask("conns"), StatsReply::Sent);
     let told: Vec<(&[u8], &[u8])> = told.iter().map(|(name, value)| (&name[..], &value[..])).collect();
     assert_eq!(told, [(&b"a"[..], &b"1"[..]), (b"b", b"x y"), (b"c", b"")]);
     assert_eq!(server.join().unwrap(), "stats\r\nstats topkeys\r\nstats conns\r\n");

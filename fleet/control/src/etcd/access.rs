@@ -26,7 +26,7 @@ pub struct EtcdOptions {
 pub struct EtcdTls {
     /// Of the authorities that may have signed those of etcd. Without it, those that browsers know.
     pub authority: Option<PathBuf>,
-    /// What is shown to etcd, with its key.
+    /// The client certificate for etcd, with its key.
     pub identity: Option<(PathBuf, PathBuf)>,
 }
 
@@ -57,7 +57,7 @@ impl EtcdOptions {
             .max_redirects(0)
             .timeout_connect(Some(CONNECT_MAX))
             .tls_config(tls.build());
-        // A proxy of the environment is for what is outside.
+        // A proxy of the environment is for hosts outside.
         Ok(config.proxy(None).build().into())
     }
 

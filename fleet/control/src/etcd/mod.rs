@@ -19,17 +19,17 @@ pub(crate) use wire::Entry;
 
 /// A call takes no longer, whatever fails.
 const CALL_MAX: Duration = Duration::from_millis(1500);
-/// When the next endpoint is asked what may be asked twice, before any of them is waited for so long: members that hang are not waited for one after the other.
+/// The time after which an idempotent request is sent to the next endpoint, so that members that hang do not add up.
 /// While a cluster takes longer than that to answer, each call is made once.
 const NEXT_AFTER: Duration = Duration::from_millis(500);
 /// Calls that change nothing, or may be made twice.
 const REPEATABLE: [&str; 3] = ["kv/range", "lease/keepalive", "auth/authenticate"];
-/// Bytes of an answer. etcd keeps no value of more than 1.5 MiB unless it is told to.
+/// Bytes of an answer. etcd keeps no value of more than 1.5 MiB by default.
 const ANSWER_MAX: u64 = 64 << 20;
 /// Bytes of a line of a stream, each of which is one answer.
 const LINE_MAX: u64 = 8 << 20;
 
-/// Why etcd has not done what it was asked to.
+/// Why etcd has not done what it was requested to.
 #[derive(Debug, thiserror::Error)]
 pub enum EtcdError {
     /// None of the endpoints has answered.
@@ -57,7 +57,7 @@ pub struct Etcd {
     counts: Arc<ControlCounts>,
     /// The endpoint that has answered last.
     current: usize,
-    /// How long an endpoint is waited for that is asked what may be asked twice.
+    /// The timeout of an endpoint for an idempotent request.
     patience: Duration,
     token: Option<String>,
 }
@@ -210,14 +210,14 @@ impl Etcd {
     fn call_once(&mut self, name: &str, request: &Value) -> Result<Value, EtcdError> {
         let endpoints = self.options.endpoints.len();
         if endpoints < 2 || !REPEATABLE.contains(&name) {
-            return self.ask_each(name, request, CALL_MAX);
+            return self.request_each(name, request, CALL_MAX);
         }
         let (clock, patience) = (Stopwatch::start(), self.patience);
-        let answer = self.ask_each(name, request, patience);
+        let answer = self.request_each(name, request, patience);
         match answer {
             Err(EtcdError::Unreachable { .. }) if patience < CALL_MAX => {
                 // All of them may be slow.
-                let answer = self.ask_each(name, request, CALL_MAX)?;
+                let answer = self.request_each(name, request, CALL_MAX)?;
                 self.patience = CALL_MAX;
                 Ok(answer)
             }
@@ -231,7 +231,7 @@ impl Etcd {
     }
 
     /// Asks all endpoints, beginning with the one that has answered last, and waits for each for so long.
-    fn ask_each(&mut self, name: &str, request: &Value, patience: Duration) -> Result<Value, EtcdError> {
+    fn request_each(&mut self, name: &str, request: &Value, patience: Duration) -> Result<Value, EtcdError> {
         let mut last = None;
         for _ in 0..self.options.endpoints.len() {
             let endpoint = self.endpoint();

@@ -7,7 +7,7 @@ use guira_sync::lock::Mutex;
 use guira_transport::net::TcpListener;
 use std::io::Write;
 
-/// What a member is asked, and what it has answered.
+/// The requests to a member, and its replies.
 const SNAPSHOT: &str =
     r#"{"header":{"revision":"7"},"kvs":[{"key":"L2E=","mod_revision":"3","value":"aGk="}]}"#;
 
@@ -18,7 +18,7 @@ fn hung() -> (TcpListener, String) {
     (listener, endpoint)
 }
 
-/// A member that answers after this time; what it was asked is put into `asked`.
+/// A member that answers after this time; what it was queried is put into `asked`.
 fn answering(after: Duration, answer: &'static str, asked: Arc<Mutex<Vec<String>>>) -> String {
     answering_by(move |_| after, answer, asked)
 }

@@ -43,7 +43,7 @@ pub(super) fn reason(text: &str) -> String {
     said.map_or_else(|| text.trim().chars().take(200).collect(), str::to_owned)
 }
 
-/// Whether a reason is that nobody has logged in.
+/// Whether the reason is a missing login.
 pub(super) fn is_about_login(reason: &str) -> bool {
     ["invalid auth token", "user name is empty", "authentication is not enabled"]
         .iter()

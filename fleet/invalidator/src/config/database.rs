@@ -141,7 +141,7 @@ impl Database {
         }
     }
 
-    /// For how many seconds nothing may be heard. Databases are asked to say something each second, and are left when they do not.
+    /// For how many seconds nothing may be heard. Databases are requested to send something each second, and are left when they do not.
     pub(super) fn silence_max(&self) -> Option<u64> {
         match self {
             Database::Debezium(debezium) => debezium.silence_max_s.map(|seconds| seconds.get().into()),

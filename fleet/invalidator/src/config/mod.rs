@@ -70,7 +70,7 @@ pub struct Config {
     pub(crate) queue_batches: NonZeroUsize,
     #[serde(default)]
     pub(crate) on_gap: OnGap,
-    /// The folder of what targets that are away are given later.
+    /// The folder of what targets that are unreachable are given later.
     #[serde(default)]
     spool: Option<PathBuf>,
     #[serde(default = "spool_max_mb")]

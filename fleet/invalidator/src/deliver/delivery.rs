@@ -18,7 +18,7 @@ const WAIT_MAX: Duration = Duration::from_secs(5);
 /// How long at most if it has given no answer: one that answers a single delete and then none of a batch is not sent batches all the time.
 const SILENT_WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// So many questions a tenth of a second apart are a minute.
+/// This many questions a tenth of a second apart are a minute.
 const OFTEN: usize = 600;
 
 /// Where deletes of a target go, and flushes.
@@ -55,7 +55,7 @@ impl Drop for End<'_> {
 }
 
 impl Delivery {
-    /// Delivers until the lane ends, or it is told to stop.
+    /// Delivers until the lane ends, or it is stopped.
     pub(crate) fn run(self) {
         let _end = End(&self.lane);
         let mut connection = None;
@@ -115,7 +115,7 @@ impl Delivery {
     /// Takes note of an attempt that has failed.
     fn report(&self, task: &Task, error: &DeliveryError, failures: u32) {
         self.counts.add(TargetCount::Failures, 1);
-        self.counts.set_up(Health::Away);
+        self.counts.set_up(Health::Down);
         if is_flush(task) {
             self.counts.set_flushed(Flushed::Refused);
         }
@@ -126,15 +126,15 @@ impl Delivery {
         }
     }
 
-    /// Waits until the target answers a delete of a key that nobody has, whatever it says. It is asked often, since it may be there for a moment only, and a whole batch is
+    /// Waits until the target answers a delete of a key that nobody has, whatever it says. It is queried often, since it may be there for a moment only, and a whole batch is
     /// not sent to somebody who is not there.
     fn wait_for_answer(&self) -> Result<Option<Connection>, Stopped> {
         for wait in waits_for_answer() {
-            let asked =
+            let result =
                 connect(&self.ways.deletes).map_err(DeliveryError::from).and_then(|mut connection| {
-                    self.ask(&mut connection, [&PROBE.into()].into_iter()).map(|_| connection)
+                    self.exchange(&mut connection, [&PROBE.into()].into_iter()).map(|_| connection)
                 });
-            match asked {
+            match result {
                 Ok(connection) => return Ok(Some(connection)),
                 // After an answer that is none of a delete, more may come: another connection is made.
                 Err(error) if !error.is_silence() => return Ok(None),
@@ -154,15 +154,15 @@ impl Delivery {
             Some(connection) => connection,
             None => connection.insert(connect(&self.ways.deletes)?),
         };
-        let tally = self.ask(connection, keys(task).filter(|key| self.how.takes(key)))?;
+        let tally = self.exchange(connection, keys(task).filter(|key| self.how.takes(key)))?;
         // A target that takes every delete for wrong has not been told anything: nothing may be dropped.
-        if tally.rejected > 0 && self.ask(connection, [&PROBE.into()].into_iter())?.rejected > 0 {
+        if tally.rejected > 0 && self.exchange(connection, [&PROBE.into()].into_iter())?.rejected > 0 {
             return Err(DeliveryError::AllRejected);
         }
         Ok(tally)
     }
 
-    fn ask<'a>(
+    fn exchange<'a>(
         &self,
         connection: &mut Connection,
         keys: impl Iterator<Item = &'a Box<[u8]>>,
@@ -249,7 +249,7 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// How long it is waited after this error. A target that has answered for the first time begins anew.
+    /// How long it is waited after this error. A target that has answered for the first time begins again.
     fn after(&mut self, error: &DeliveryError) -> Duration {
         let is_silent = error.is_silence();
         if self.was_silent && !is_silent {
@@ -340,7 +340,7 @@ mod tests {
         }
     }
 
-    /// Reads so many lines, and answers with `answers`.
+    /// Reads this many lines, and answers with `answers`.
     fn serve(stream: &TcpStream, lines: usize, answers: &str) -> Vec<String> {
         let mut reader = BufReader::new(stream);
         let mut line = || {
@@ -348,10 +348,10 @@ mod tests {
             reader.read_line(&mut line).unwrap();
             line.trim_end().to_owned()
         };
-        let told = (0..lines).map(|_| line()).collect();
+        let received = (0..lines).map(|_| line()).collect();
         let mut writer = stream;
         writer.write_all(answers.as_bytes()).unwrap();
-        told
+        received
     }
 
     fn listen() -> (TcpListener, String) {
@@ -366,8 +366,8 @@ mod tests {
         let running = Running::start(&address, Dialect::Meta);
         running.delete(1, &["a", "b", "c"]);
         let (stream, _) = listener.accept().unwrap();
-        let told = serve(&stream, 4, "HD\r\nNF\r\n");
-        assert_eq!(told, ["md a", "md b", "md c", "mn"]);
+        let received = serve(&stream, 4, "HD\r\nNF\r\n");
+        assert_eq!(received, ["md a", "md b", "md c", "mn"]);
         assert_eq!(running.ledger.take(Duration::ZERO), None);
         serve(&stream, 0, "CLIENT_ERROR too long\r\nMN\r\n");
         running.delete(2, &[]);
@@ -385,8 +385,8 @@ mod tests {
         let running = Running::start(&address, Dialect::Classic);
         running.delete(1, &["a"]);
         let (stream, _) = listener.accept().unwrap();
-        for asked in ["delete a", "delete guira-invalidator"] {
-            assert_eq!(serve(&stream, 1, "CLIENT_ERROR unauthenticated\r\n"), [asked]);
+        for result in ["delete a", "delete guira-invalidator"] {
+            assert_eq!(serve(&stream, 1, "CLIENT_ERROR unauthenticated\r\n"), [result]);
         }
         let (stream, _) = listener.accept().unwrap();
         assert_eq!(serve(&stream, 1, "DELETED\r\n"), ["delete a"]);
@@ -439,7 +439,7 @@ mod tests {
         // Who has answered is sent all of it again.
         assert_eq!(serve(&accept(), 2, "DELETED\r\nSERVER_ERROR timeout\r\n"), keys);
         assert_eq!(serve(&accept(), 2, "DELETED\r\n"), keys);
-        // Who has closed the connection is asked first.
+        // Who has closed the connection is queried first.
         let stream = accept();
         assert_eq!(serve(&stream, 1, "NOT_FOUND\r\n"), ["delete guira-invalidator"]);
         assert_eq!(serve(&stream, 2, "HD\r\n"), keys);
@@ -500,8 +500,8 @@ mod tests {
         let (long, fits) = ("k".repeat(246), "k".repeat(245));
         running.delete(1, &["a", &fits, &long]);
         let (stream, _) = listener.accept().unwrap();
-        let told = serve(&stream, 2, "DELETED\r\nNOT_FOUND\r\n");
-        assert_eq!(told, ["delete /*/*/a".to_owned(), format!("delete /*/*/{fits}")]);
+        let received = serve(&stream, 2, "DELETED\r\nNOT_FOUND\r\n");
+        assert_eq!(received, ["delete /*/*/a".to_owned(), format!("delete /*/*/{fits}")]);
         running.wait_for("1");
         let count = |counter| running.counts.get(counter);
         assert_eq!((count(TargetCount::Deletes), count(TargetCount::Rejected)), (2, 1));

@@ -1,4 +1,4 @@
-//! How a target is asked to delete keys, and what its answers mean.
+//! How a target is requested to delete keys, and what its answers mean.
 
 use guira_client::text::{Connection, TextError, is_refusal};
 use guira_protocol::MetaVerb;
@@ -16,9 +16,9 @@ pub(crate) enum Dialect {
     Classic,
 }
 
-/// A key that is asked for when others were refused: whether the target refuses all.
+/// A key that is requested when others were refused: whether the target refuses all.
 pub(super) const PROBE: &[u8] = b"guira-invalidator";
-/// A target has to take keys of so many bytes behind its prefix.
+/// A target has to take keys of this many bytes behind its prefix.
 pub(crate) const KEY_LEAST: usize = PROBE.len();
 
 /// The longest key of a cache, and of a target with its prefix, in bytes.
@@ -59,7 +59,7 @@ pub(super) enum DeliveryError {
 }
 
 impl DeliveryError {
-    /// Whether the target has not answered at all, so that nobody knows whether it is there.
+    /// Whether the target has not answered at all, so that it is unknown whether it is there.
     pub(super) fn is_silence(&self) -> bool {
         match self {
             // A login is not to be tried more often than it has to be.

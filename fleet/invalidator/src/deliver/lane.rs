@@ -1,4 +1,4 @@
-//! What a target has to do, in the order of the log: first what waits in memory, or in its spool if it is away; and after a while once more.
+//! What a target has to do, in the order of the log: first what waits in memory, or in its spool if it is unreachable; and after a while once more.
 //!
 //! A batch is acknowledged for good once it was delivered for the last time, or is in the spool and on the disk. The spool is written when the queue has had no room for a while: all that is not
 //! acknowledged yet goes there, in order, and so does what comes next, until the target has read all of it.

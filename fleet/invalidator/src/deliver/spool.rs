@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 const ENDING: &str = "spool";
 const LOCK: &str = "lock";
-/// A file that has so many bytes is followed by another.
+/// A file that has this many bytes is followed by another.
 const FILE_MAX: u64 = 8 << 20;
 /// What a key takes at most, with its length. The heads of a record and of its group take less.
 pub(super) const RECORD_KEY_MAX: u64 = 250 + 2;

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// From one flush to the next. A gap that is found again at once is not one that a flush mends, and databases do not bear it that caches are emptied again and again.
 const APART: Duration = Duration::from_secs(60);
 
-/// When everything was flushed last. Times are those of any clock that goes on.
+/// When everything was flushed last. Times are those of any clock that continues.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Flushes(Option<Duration>);
 

@@ -68,7 +68,7 @@ pub(crate) trait Changes {
     /// The log was read up to here.
     fn passed(&mut self, _place: Place) {}
 
-    /// The log goes on at `position`, and what it has said before that is lost.
+    /// The log continues at `position`, and what it has said before that is lost.
     fn skipped(&mut self, position: &str, when: u64) -> Result<(), Stopped>;
 }
 
@@ -83,7 +83,7 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// Reads the log from `position` on until it is told to stop; see [`Tail::run`].
+    /// Reads the log from `position` on until it is reported to stop; see [`Tail::run`].
     pub(crate) fn run<C: Changes>(
         &self,
         tail: Tail<C>,
@@ -156,7 +156,7 @@ impl Drop for Ending {
     }
 }
 
-/// Reads a log by `read`, and has a thread `watch` the database meanwhile, until it is told to stop.
+/// Reads a log by `read`, and has a thread `watch` the database meanwhile, until it is stopped.
 fn watched(
     watch: impl FnOnce(&Stop) + Send,
     read: impl FnOnce() -> Result<(), SourceError>,

@@ -13,7 +13,7 @@ use std::time::Duration;
 const WAIT_MIN: Duration = Duration::from_millis(100);
 const WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// Reads a log until it is told to stop.
+/// Reads a log until it is stopped.
 #[derive(Debug)]
 pub(crate) struct Tail<C> {
     pub(crate) changes: C,
@@ -140,7 +140,7 @@ impl<C: Changes> Tail<C> {
             events += 1;
             self.counts.add(Count::Events);
             match log.silence() {
-                Some(silence) => self.counts.heard(wall_clock().saturating_sub(silence.as_secs())),
+                Some(silence) => self.counts.record_message(wall_clock().saturating_sub(silence.as_secs())),
                 None => self.counts.lost(),
             }
         }

@@ -26,7 +26,7 @@ impl Turn<'_> {
         let call = self.flow.calls.begin(self.client.from, self.outbox.defer(), Form::Metaget, many);
         for key in keys {
             self.executed += 1;
-            self.client.window.asked(1);
+            self.client.window.sent(1);
             let ticket = self.flow.calls.key(call, key);
             self.start(&Request { dialect: Dialect::Meta, ..Request::classic(Op::MetaGet, key) }, ticket);
         }

@@ -1,7 +1,7 @@
-//! The binary protocol: packets in, requests out. Servers are asked in the text protocol: by classic commands where these do, since gets of
+//! The binary protocol: packets in, requests out. Servers are queried in the text protocol: by classic commands where these do, since gets of
 //! different clients become one get, and by meta commands for what only they can say.
 
-use super::{After, Midway, Turn, of_verb};
+use super::{After, PartialBlock, Turn, of_verb};
 use crate::failures::command_disabled;
 use crate::packet_reply::Echo;
 use crate::render::Form;
@@ -16,7 +16,7 @@ use guira_serving::{CloseReason, Slice, Stopped};
 use guira_upstream::VALUE_MAX;
 use std::io::Write;
 
-/// What is asked for an item by mg: the value comes last.
+/// The flags of an mg: the value comes last.
 const ALL: &[u8] = b"f c v";
 const FLAGS: &[u8] = b"f c";
 
@@ -47,7 +47,7 @@ impl Turn<'_> {
         }
         let length = HEADER_BYTES + packet.body_len() as usize;
         let Some(body) = input.get(HEADER_BYTES..length) else {
-            self.client.midway = Midway::Yes;
+            self.client.partial_block = PartialBlock::Yes;
             return After::Unfinished;
         };
         let (head, value) = body.split_at(packet.head_len());
@@ -68,7 +68,7 @@ impl Turn<'_> {
     fn about_router(&mut self, packet: Packet, operation: &ServerOperation<'_>, length: usize) -> After {
         match operation {
             ServerOperation::Noop => reply_status(packet, Status::Success, 0, self.outbox),
-            ServerOperation::Version => reply_text(packet, &self.shared.version, self.outbox),
+            ServerOperation::Version => reply_text(packet, &self.shared.about.version, self.outbox),
             ServerOperation::Stat(what) => {
                 let mut lines = ReplyBuffer::default();
                 stats::answer(what, self.shared, &mut lines);

@@ -1,14 +1,14 @@
 //! How much one client may have asked for and not been sent: so many keys that their replies are about a window of bytes.
 //!
-//! Nobody knows how long a reply will be before it comes. The replies before it tell: what one client asks for is mostly alike, and one that has
+//! The length of a reply is unknown before it arrives. Earlier replies predict it: what one client asks for is mostly alike, and one that has
 //! asked for nothing yet is taken for one like the others of its worker. So a client that reads slowly, or never, has the replies of a window in the
 //! router's memory and on the way from servers, whatever it asks for, and others need not wait until all that it has asked for is there.
 
-/// The window is so many times what an outbox holds: 2 MiB, and 64 KiB while memory for connections is short.
+/// The window is this many times what an outbox holds: 2 MiB, and 64 KiB while memory for connections is short.
 const OUTBOXES: usize = 32;
-/// Of long replies so many are under way, so that one is sent while the next one comes.
+/// Of long replies this many are under way, so that one is sent while the next one comes.
 const KEYS_MIN: usize = 2;
-/// Of short ones so many: the replies to come may be long, and nothing says so before the first of them is there.
+/// Of short ones this many: the replies to come may be long, and nothing says so before the first of them is there.
 const KEYS_MAX: usize = 4096;
 /// How long replies are before there has been one.
 const UNKNOWN: u32 = 16 << 10;
@@ -26,7 +26,7 @@ impl Default for Length {
 }
 
 impl Length {
-    /// The replies about so many keys, which is not 0, have come, and have so many bytes together.
+    /// The replies about this many keys, which is not 0, have come, and have this many bytes together.
     pub(crate) fn learn(&mut self, keys: u32, bytes: usize) {
         let mean = u32::try_from(bytes / keys as usize).unwrap_or(u32::MAX).max(1);
         if mean >= self.0 {
@@ -64,13 +64,13 @@ impl Window {
         keys.clamp(KEYS_MIN, KEYS_MAX).saturating_sub(self.open as usize)
     }
 
-    /// It has asked for so many keys.
+    /// It has asked for this many keys.
     #[inline]
-    pub(super) fn asked(&mut self, keys: u32) {
+    pub(super) fn sent(&mut self, keys: u32) {
         self.open += keys;
     }
 
-    /// So many keys were answered, with so many bytes together.
+    /// This many keys were answered, with this many bytes together.
     #[inline]
     pub(super) fn answered(&mut self, keys: u32, bytes: usize, usual: Length) {
         self.open -= keys;
@@ -94,7 +94,7 @@ mod tests {
         let usual = Length::default();
         let mut window = Window::default();
         assert_eq!(room(&window), 128, "as the others of the worker");
-        window.asked(100);
+        window.sent(100);
         assert_eq!(room(&window), 28);
         window.answered(1, 1 << 20, usual);
         assert_eq!(room(&window), 0, "99 long ones are on their way");
@@ -103,11 +103,11 @@ mod tests {
         window.answered(1, 5, usual);
         assert_eq!(room(&window), 3, "one short reply says little");
         for _ in 0..500 {
-            window.asked(1);
+            window.sent(1);
             window.answered(1, 100, usual);
         }
         assert_eq!(room(&window), KEYS_MAX, "the next ones may be long");
-        window.asked(KEYS_MAX as u32);
+        window.sent(KEYS_MAX as u32);
         assert_eq!(room(&window), 0);
         window.answered(KEYS_MAX as u32 - 1, 100 * (KEYS_MAX - 1), usual);
         window.answered(1, 300 << 10, usual);
@@ -118,7 +118,7 @@ mod tests {
     fn the_window_is_smaller_while_memory_is_short_and_never_closed() {
         let mut window = Window::default();
         assert_eq!(window.room(2 << 10, Length::default()), 4);
-        window.asked(1);
+        window.sent(1);
         window.answered(1, 64 << 20, Length::default());
         assert_eq!(window.room(2 << 10, Length::default()), KEYS_MIN);
         assert_eq!(Window::default().room(usize::MAX, Length::default()), KEYS_MAX);
@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(length, Length(1));
         length.learn(u32::MAX, 10);
         assert_eq!(length, Length(1));
-        // Whoever may go on may ask for one at least.
+        // A client that may continue may request one key at least.
         let mut window = Window { open: 0, length: Some(length) };
         for open in [0, 4095, 4096, 4097] {
             window.open = open;

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::config::{Loader, SharedPlan};
-use crate::failures::Failed;
+use crate::failures::{Failed, Failures};
 use crate::no_pin::NoPin;
 use crate::options::RouterOptions;
 use crate::plain_options::plain_options;
@@ -46,7 +46,7 @@ impl Servers {
         format!(r#"{{"pools": {{"P": {{"servers": [{names}]}}}}, "route": "PoolRoute|P"}}"#)
     }
 
-    /// What was asked next over any connection, to which server, and the connection.
+    /// The next request over any connection, its server, and the connection.
     fn next_request(&mut self) -> Option<(String, String, TcpStream)> {
         self.open.extend(self.listener.incoming().map_while(Result::ok));
         let mut next = None;
@@ -85,7 +85,7 @@ struct Worker {
 
 impl Worker {
     fn new(index: usize, plan: &SharedPlan, shared: &Shared, log: Option<DeleteLog>) -> Self {
-        let tree = plan.tree(shared.settings()).unwrap();
+        let tree = plan.tree(&shared.policies.settings).unwrap();
         let mut flow = Flow::new(shared.counters(index), shared, log);
         flow.adopt(plan);
         Worker { walks: Walks::new(tree, index as u64), flow, poll: Poll::new().unwrap() }
@@ -93,7 +93,7 @@ impl Worker {
 
     fn go_by(&mut self, plan: &SharedPlan, shared: &Shared) {
         self.flow.adopt(plan);
-        drop(self.walks.replace(plan.tree(shared.settings()).unwrap()));
+        drop(self.walks.replace(plan.tree(&shared.policies.settings).unwrap()));
         self.turn(Duration::ZERO);
     }
 
@@ -123,7 +123,7 @@ impl Worker {
         self.turn(Duration::ZERO);
     }
 
-    fn ask(&mut self, op: Op, key: &str) {
+    fn send(&mut self, op: Op, key: &str) {
         let form = if op == Op::Get { Form::Get(Uniques::Omitted) } else { Form::Line(op, Noreply::No) };
         let slot = Outbox::<NoPin>::with_capacity(0).defer();
         let call = self.flow.calls.begin(ReplyTo::elsewhere(-1), slot, form, KeyCount::One);
@@ -133,32 +133,32 @@ impl Worker {
     }
 
     /// What the client was told since this was last asked.
-    fn told(&mut self) -> String {
-        let mut told = Vec::new();
+    fn replies(&mut self) -> String {
+        let mut replies = Vec::new();
         let calls = &mut self.flow.calls;
-        calls.replies(0).iter().for_each(|reply| calls.write(reply, &mut told));
+        calls.replies(0).iter().for_each(|reply| calls.write(reply, &mut replies));
         calls.forget(0);
-        String::from_utf8(told).unwrap()
+        String::from_utf8(replies).unwrap()
     }
 
     #[track_caller]
-    fn is_told(&mut self, expected: &str) {
-        let (since, mut told) = (Stopwatch::start(), String::new());
-        while told.is_empty() && since.elapsed() < PATIENCE {
+    fn receives(&mut self, expected: &str) {
+        let (since, mut replies) = (Stopwatch::start(), String::new());
+        while replies.is_empty() && since.elapsed() < PATIENCE {
             self.turn(Duration::from_millis(1));
-            told = self.told();
+            replies = self.replies();
         }
-        assert_eq!(told, expected);
+        assert_eq!(replies, expected);
     }
 
     /// The request that comes to this server.
     #[track_caller]
-    fn asks(&mut self, servers: &mut Servers, server: u32, request: &str) -> TcpStream {
+    fn expect_request(&mut self, servers: &mut Servers, server: u32, request: &str) -> TcpStream {
         let since = Stopwatch::start();
         while since.elapsed() < PATIENCE {
             self.turn(Duration::from_millis(1));
-            if let Some((to, asked, stream)) = servers.next_request() {
-                assert_eq!((to, &*asked), (servers.name(server), request));
+            if let Some((to, received, stream)) = servers.next_request() {
+                assert_eq!((to, &*received), (servers.name(server), request));
                 return stream;
             }
         }
@@ -175,7 +175,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// So many workers, and a pool with the server 0.
+    /// This many workers, and a pool with the server 0.
     fn new(workers: usize) -> Self {
         Self::with_log(workers, None)
     }
@@ -229,7 +229,7 @@ fn ever_new_servers_leave_no_more_than_two_configurations_have() {
             continue;
         }
         for worker in &mut bench.workers {
-            worker.ask(Op::Get, "k");
+            worker.send(Op::Get, "k");
             let since = Stopwatch::start();
             let mut request = None;
             while request.is_none() && since.elapsed() < PATIENCE {
@@ -237,7 +237,7 @@ fn ever_new_servers_leave_no_more_than_two_configurations_have() {
                 request = bench.servers.next_request();
             }
             request.expect("a request").2.write_all(b"END\r\n").unwrap();
-            worker.is_told("END\r\n");
+            worker.receives("END\r\n");
         }
     }
     let known = bench.plan.servers.list().len();
@@ -255,18 +255,18 @@ fn ever_new_servers_leave_no_more_than_two_configurations_have() {
 #[test]
 fn a_late_answer_of_a_server_that_has_left_is_not_taken_for_that_of_another_with_its_number() {
     let mut bench = Bench::new(1);
-    bench.workers[0].ask(Op::Get, "k");
-    let mut late = bench.workers[0].asks(&mut bench.servers, 0, "get k\r\n");
+    bench.workers[0].send(Op::Get, "k");
+    let mut late = bench.workers[0].expect_request(&mut bench.servers, 0, "get k\r\n");
     bench.workers[0].pass(Duration::from_secs(21));
-    bench.workers[0].is_told("SERVER_ERROR Reply timeout\r\n");
+    bench.workers[0].receives("SERVER_ERROR Reply timeout\r\n");
     let numbers = [bench.go_by_server(1), bench.go_by_server(2)];
     assert_eq!(numbers, [1, 0], "the number of the first is given to the third");
     // The router has closed the connection.
     let _ = late.write_all(b"VALUE k 0 3\r\nold\r\nEND\r\n");
-    bench.workers[0].ask(Op::Get, "k");
-    let mut stream = bench.workers[0].asks(&mut bench.servers, 2, "get k\r\n");
+    bench.workers[0].send(Op::Get, "k");
+    let mut stream = bench.workers[0].expect_request(&mut bench.servers, 2, "get k\r\n");
     stream.write_all(b"VALUE k 0 3\r\nnew\r\nEND\r\n").unwrap();
-    bench.workers[0].is_told("VALUE k 0 3\r\nnew\r\nEND\r\n");
+    bench.workers[0].receives("VALUE k 0 3\r\nnew\r\nEND\r\n");
 }
 
 #[test]
@@ -274,18 +274,18 @@ fn the_time_limit_of_a_request_begins_when_it_is_sent_and_not_when_its_round_beg
     let mut bench = Bench::new(1);
     let worker = &mut bench.workers[0];
     for key in ["connects", "k"] {
-        worker.ask(Op::Get, key);
+        worker.send(Op::Get, key);
         // As if the round had copied a long value. A server may take 20 s.
         worker.is_late(Duration::from_secs(19));
-        let mut stream = worker.asks(&mut bench.servers, 0, &format!("get {key}\r\n"));
+        let mut stream = worker.expect_request(&mut bench.servers, 0, &format!("get {key}\r\n"));
         worker.pass(Duration::from_secs(19));
         stream.write_all(b"END\r\n").unwrap();
-        worker.is_told("END\r\n");
+        worker.receives("END\r\n");
     }
-    worker.ask(Op::Get, "k");
-    worker.asks(&mut bench.servers, 0, "get k\r\n");
+    worker.send(Op::Get, "k");
+    worker.expect_request(&mut bench.servers, 0, "get k\r\n");
     worker.pass(Duration::from_secs(21));
-    worker.is_told("SERVER_ERROR Reply timeout\r\n");
+    worker.receives("SERVER_ERROR Reply timeout\r\n");
 }
 
 #[test]
@@ -296,14 +296,14 @@ fn a_request_under_way_comes_to_the_servers_of_its_configuration_however_many_co
         r#"{{"pools": {{"A": {{"servers": ["{first}"]}}, "B": {{"servers": ["{second}"]}}}},
             "route": {{"type": "FailoverRoute", "children": ["PoolRoute|A", "PoolRoute|B"]}}}}"#
     ));
-    bench.workers[0].ask(Op::Get, "k");
-    let mut stream = bench.workers[0].asks(&mut bench.servers, 0, "get k\r\n");
+    bench.workers[0].send(Op::Get, "k");
+    let mut stream = bench.workers[0].expect_request(&mut bench.servers, 0, "get k\r\n");
     let numbers = [2, 3, 4, 5].map(|server| bench.go_by_server(server));
     assert_eq!(numbers, [2, 3, 2, 3], "the first two numbers are in use");
     stream.write_all(b"SERVER_ERROR out of order\r\n").unwrap();
-    let mut stream = bench.workers[0].asks(&mut bench.servers, 1, "get k\r\n");
+    let mut stream = bench.workers[0].expect_request(&mut bench.servers, 1, "get k\r\n");
     stream.write_all(b"VALUE k 0 1\r\nb\r\nEND\r\n").unwrap();
-    bench.workers[0].is_told("VALUE k 0 1\r\nb\r\nEND\r\n");
+    bench.workers[0].receives("VALUE k 0 1\r\nb\r\nEND\r\n");
     assert_eq!([6, 7].map(|server| bench.go_by_server(server)), [0, 1]);
 }
 
@@ -316,10 +316,10 @@ fn a_worker_that_has_not_heard_of_a_change_has_its_servers_still() {
         (plan, bench.number(server))
     });
     assert_eq!(plans.each_ref().map(|(_, number)| *number), [1, 2, 3], "plans are kept here as well");
-    bench.workers[1].ask(Op::Delete, "k");
-    let mut stream = bench.workers[1].asks(&mut bench.servers, 0, "delete k\r\n");
+    bench.workers[1].send(Op::Delete, "k");
+    let mut stream = bench.workers[1].expect_request(&mut bench.servers, 0, "delete k\r\n");
     stream.write_all(b"DELETED\r\n").unwrap();
-    bench.workers[1].is_told("DELETED\r\n");
+    bench.workers[1].receives("DELETED\r\n");
     for (plan, _) in plans {
         bench.workers[1].go_by(&plan, &bench.shared);
     }
@@ -331,8 +331,8 @@ fn a_delete_that_fails_is_logged_for_the_server_that_it_was_for_whatever_comes_a
     let (access, mut logged) = log_to_a_channel();
     let mut bench = Bench::with_log(1, Some(DeleteLog::new(access).unwrap()));
     let old = bench.servers.name(0);
-    bench.workers[0].ask(Op::Delete, "k");
-    let stream = bench.workers[0].asks(&mut bench.servers, 0, "delete k\r\n");
+    bench.workers[0].send(Op::Delete, "k");
+    let stream = bench.workers[0].expect_request(&mut bench.servers, 0, "delete k\r\n");
     let numbers = [1, 2, 3].map(|server| bench.go_by_server(server));
     assert!(!numbers.contains(&0), "{numbers:?}");
     bench.servers.open.clear();
@@ -344,7 +344,7 @@ fn a_delete_that_fails_is_logged_for_the_server_that_it_was_for_whatever_comes_a
         lines = logged();
     }
     assert_eq!(lines, [format!("{old} k")]);
-    bench.workers[0].is_told("NOT_FOUND\r\n");
+    bench.workers[0].receives("NOT_FOUND\r\n");
     assert_eq!(bench.go_by_server(4), 0);
 }
 
@@ -352,20 +352,20 @@ fn a_delete_that_fails_is_logged_for_the_server_that_it_was_for_whatever_comes_a
 fn a_server_that_has_left_while_it_was_out_is_not_asked_whether_it_is_back() {
     let mut bench = Bench::new(1);
     for _ in 0..3 {
-        bench.workers[0].ask(Op::Get, "k");
-        bench.workers[0].asks(&mut bench.servers, 0, "get k\r\n");
+        bench.workers[0].send(Op::Get, "k");
+        bench.workers[0].expect_request(&mut bench.servers, 0, "get k\r\n");
         bench.workers[0].pass(Duration::from_secs(21));
-        bench.workers[0].is_told("SERVER_ERROR Reply timeout\r\n");
+        bench.workers[0].receives("SERVER_ERROR Reply timeout\r\n");
     }
     assert!(!bench.plan.servers.list()[0].health.is_up());
     bench.go_by_server(1);
     bench.workers[0].pass(Duration::from_secs(600));
     assert_eq!(bench.servers.connections(), 0);
-    // It comes back, and is asked at once.
+    // It comes back, and is queried at once.
     bench.go_by_server(0);
-    bench.workers[0].ask(Op::Get, "k");
-    bench.workers[0].asks(&mut bench.servers, 0, "get k\r\n").write_all(b"END\r\n").unwrap();
-    bench.workers[0].is_told("END\r\n");
+    bench.workers[0].send(Op::Get, "k");
+    bench.workers[0].expect_request(&mut bench.servers, 0, "get k\r\n").write_all(b"END\r\n").unwrap();
+    bench.workers[0].receives("END\r\n");
 }
 
 /// A worker that counts requests for the pools A and B, which each have a server, and failed gets
@@ -394,16 +394,16 @@ impl Bench {
     }
 
     /// A get that both servers fail to answer, or only the first.
-    fn fail_over(&mut self, second: &str, told: &str) {
+    fn fail_over(&mut self, second: &str, replies: &str) {
         let Bench { workers, servers, .. } = self;
-        workers[0].ask(Op::Get, "k");
-        let mut stream = workers[0].asks(servers, 0, "get k\r\n");
+        workers[0].send(Op::Get, "k");
+        let mut stream = workers[0].expect_request(servers, 0, "get k\r\n");
         workers[0].pass(Duration::from_millis(7));
         stream.write_all(b"SERVER_ERROR\r\n").unwrap();
-        let mut stream = workers[0].asks(servers, 1, "get k\r\n");
+        let mut stream = workers[0].expect_request(servers, 1, "get k\r\n");
         workers[0].pass(Duration::from_millis(5));
         stream.write_all(second.as_bytes()).unwrap();
-        workers[0].is_told(told);
+        workers[0].receives(replies);
     }
 }
 
@@ -418,13 +418,13 @@ fn the_end_of_a_request_is_counted_for_the_pool_that_it_came_to_first() {
     assert_eq!(bench.counted(), [(1, 12_000.0), (0, 0.0)], "once, and not for the second pool");
     // A server that is out is sent nothing.
     for _ in 0..3 {
-        bench.plan.servers.list()[0].health.record_soft_failure(&bench.workers[0].flow.health);
+        bench.plan.servers.list()[0].health.record_soft_failure(&bench.shared.policies.health);
     }
-    bench.workers[0].ask(Op::Get, "k");
-    let mut stream = bench.workers[0].asks(&mut bench.servers, 1, "get k\r\n");
+    bench.workers[0].send(Op::Get, "k");
+    let mut stream = bench.workers[0].expect_request(&mut bench.servers, 1, "get k\r\n");
     bench.workers[0].pass(Duration::from_micros(300));
     stream.write_all(b"SERVER_ERROR\r\n").unwrap();
-    bench.workers[0].is_told("SERVER_ERROR\r\n");
+    bench.workers[0].receives("SERVER_ERROR\r\n");
     assert_eq!(bench.counted(), [(1, 12_000.0), (1, 300.0)]);
 }
 

@@ -1,4 +1,4 @@
-//! What is counted about logged deletes. Only those who deal with failed deletes come here.
+//! The counters about logged deletes. Only those who deal with failed deletes come here.
 
 use guira_sync::atomic::{AtomicU64, Ordering};
 use guira_sync::lock::{Mutex, MutexGuard};
@@ -18,7 +18,7 @@ guira_sync::counters! {
     }
 }
 
-/// Counters of all threads, and what is known of the last minute.
+/// Counters of all threads, and the rates of the last minute.
 #[derive(Debug, Default)]
 pub(crate) struct LogCounts {
     /// Relaxed: they are only printed.
@@ -46,7 +46,7 @@ struct Window {
 }
 
 const WINDOW_S: usize = 60;
-/// A new duration counts for one in so many.
+/// A new duration counts for one in this many.
 const SMOOTHING: f64 = 64.0;
 
 impl Default for Window {

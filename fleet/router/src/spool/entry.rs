@@ -132,7 +132,7 @@ impl Delete {
 }
 
 impl Entry {
-    /// Appends its line. A key that no classic command can have is written in version one whatever is asked for: a tool that sends the
+    /// Appends its line. A key that no classic command can have is written in version one whatever is requested: a tool that sends the
     /// command of such a line as it stands does the right thing, and version two has no way to write it.
     pub(crate) fn write(&self, version: LogVersion, author: &Author, now_ms: u64, out: &mut Vec<u8>) {
         let version = if is_word(&self.delete.key) { version } else { LogVersion::One };

@@ -45,7 +45,7 @@ impl OpenLog {
         for _ in 0..TRIES {
             match Self::try_create(place, &hour, now) {
                 Ok(log) => return Ok(log),
-                // Somebody was faster, or has removed the empty folder or the empty file.
+                // Another process was faster, or has removed the empty folder or the empty file.
                 Err(error) if is_of_others(&error) && guira_disk::is_folder(&place.folder) => refused = error,
                 Err(error) => return Err(error),
             }
@@ -72,7 +72,7 @@ impl OpenLog {
         Ok(log)
     }
 
-    /// What is written to a file that was removed is lost.
+    /// Lines written to a removed file are lost.
     fn check(&self) -> io::Result<()> {
         if self.file.metadata()?.nlink() == 0 {
             return Err(io::Error::new(io::ErrorKind::NotFound, "the file was removed"));

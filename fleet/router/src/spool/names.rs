@@ -10,7 +10,7 @@ use guira_sync::random;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// mcrouter begins a new file after so many seconds, and so does this router.
+/// mcrouter begins a new file after this many seconds, and so does this router.
 pub(crate) const LIFETIME_S: u64 = 15 * 60;
 /// A file of mcrouter's is not written to any more when it is this much older.
 const MARGIN_S: u64 = 60;
@@ -75,7 +75,7 @@ pub(crate) struct Naming {
     number: u64,
 }
 
-/// So many of a router's files are in order, more than it can begin in a second.
+/// This many of a router's files are in order, more than it can begin in a second.
 const IN_ORDER: u64 = 1 << 20;
 
 impl Naming {
@@ -97,7 +97,7 @@ impl Naming {
     }
 }
 
-/// What stands behind a date of so many digits with the hour, if the text begins with one.
+/// What stands behind a date of this many digits with the hour, if the text begins with one.
 fn after_date(text: &str, time_digits: usize) -> Option<&str> {
     let (date, rest) = text.split_once('-')?;
     let (day, time) = date.split_once('T')?;

@@ -11,6 +11,6 @@ pub struct LogOptions {
     pub folder: PathBuf,
     pub version: LogVersion,
     pub sync: LogSync,
-    /// Deletes a second that are replayed; if there are none, the files are somebody else's affair.
+    /// Deletes a second that are replayed; without, another program replays the files.
     pub replay_rate: Option<NonZeroU32>,
 }

@@ -35,9 +35,9 @@ pub(crate) struct DeleteLog {
     present: Round,
     /// Those that the thread has, in order.
     sent: VecDeque<Sent>,
-    told: Arc<Mailbox<Written>>,
+    written: Arc<Mailbox<Written>>,
     waiting: usize,
-    /// Those that too much has waited for. They are told so later, like others that could not be written.
+    /// Those beyond the limit. They are answered later, like others that could not be written.
     refused: Vec<Waiting>,
 }
 
@@ -45,12 +45,12 @@ pub(crate) struct DeleteLog {
 struct Round {
     lines: Vec<u8>,
     servers: HashSet<Address>,
-    asked: Vec<Waiting>,
+    waiting: Vec<Waiting>,
 }
 
 #[derive(Debug)]
 struct Sent {
-    asked: Vec<Waiting>,
+    waiting: Vec<Waiting>,
     bytes: usize,
 }
 
@@ -58,7 +58,7 @@ struct Sent {
 #[derive(Debug)]
 pub(crate) struct Waiting {
     pub(crate) origin: Origin<Ticket>,
-    /// What was wrong with the server.
+    /// Why the server did not take it.
     pub(crate) why: Outcome,
     /// The line of a meta command that says that nothing was found; empty for a classic one.
     pub(crate) reply: Box<[u8]>,
@@ -72,15 +72,15 @@ impl DeleteLog {
             names: Vec::new(),
             present: Round::default(),
             sent: VecDeque::new(),
-            told: Arc::new(Mailbox::new()?),
+            written: Arc::new(Mailbox::new()?),
             waiting: 0,
             refused: Vec::new(),
         })
     }
 
-    /// Where it is told what was written.
+    /// The mailbox that receives the results of writes.
     pub(crate) fn mailbox(&self) -> &Mailbox<Written> {
-        &self.told
+        &self.written
     }
 
     /// Numbers stand for what they do in a new configuration from now on. Deletes that were taken before keep the server that they were for.
@@ -102,7 +102,7 @@ impl DeleteLog {
         if self.waiting > WAITING_MAX {
             self.access.counts.add(LogCount::NotWritten, 1);
             self.refused.push(waiting);
-            return self.told.ring();
+            return self.written.ring();
         }
         let before = self.present.lines.len();
         let server = &self.servers[server.0 as usize];
@@ -111,41 +111,41 @@ impl DeleteLog {
         entry.write(self.access.version, &self.access.author, wall_clock_millis(), &mut self.present.lines);
         self.waiting += self.present.lines.len() - before + EACH;
         self.present.servers.insert(entry.server);
-        self.present.asked.push(waiting);
+        self.present.waiting.push(waiting);
     }
 
     /// Whether no delete waits to be logged.
     pub(crate) fn is_idle(&self) -> bool {
-        self.present.asked.is_empty() && self.sent.is_empty() && self.refused.is_empty()
+        self.present.waiting.is_empty() && self.sent.is_empty() && self.refused.is_empty()
     }
 
     /// Sends the thread what this round has logged.
     #[inline]
     pub(crate) fn end_round(&mut self) {
-        if !self.present.asked.is_empty() {
+        if !self.present.waiting.is_empty() {
             self.send();
         }
     }
 
     #[cold]
     fn send(&mut self) {
-        let Round { lines, servers, asked } = std::mem::take(&mut self.present);
-        let (count, bytes) = (asked.len() as u64, lines.len() + asked.len() * EACH);
-        let batch = Batch { lines, count, servers, since: Stopwatch::start(), to: self.told.clone() };
-        self.sent.push_back(Sent { asked, bytes });
+        let Round { lines, servers, waiting } = std::mem::take(&mut self.present);
+        let (count, bytes) = (waiting.len() as u64, lines.len() + waiting.len() * EACH);
+        let batch = Batch { lines, count, servers, since: Stopwatch::start(), to: self.written.clone() };
+        self.sent.push_back(Sent { waiting, bytes });
         if self.access.orders.send(Order::Write(batch)).is_err() {
             // The thread has ended before its workers, which it does not.
-            self.told.send(Written::No);
+            self.written.send(Written::No);
         }
     }
 
     /// The deletes that were written, or were not, since this was last asked.
     pub(crate) fn settled(&mut self) -> Vec<(Waiting, Written)> {
         let mut settled: Vec<_> = self.refused.drain(..).map(|waiting| (waiting, Written::No)).collect();
-        for written in self.told.take() {
-            let Some(Sent { asked, bytes }) = self.sent.pop_front() else { continue };
+        for written in self.written.take() {
+            let Some(Sent { waiting, bytes }) = self.sent.pop_front() else { continue };
             self.waiting -= bytes;
-            settled.extend(asked.into_iter().map(|waiting| (waiting, written)));
+            settled.extend(waiting.into_iter().map(|waiting| (waiting, written)));
         }
         settled
     }
@@ -220,9 +220,9 @@ mod tests {
         let mut log = DeleteLog::new(access).unwrap();
         let (before, name) = log_of_a_pool();
         log.take_names(&before);
-        log.take(DestinationId(0), delete(name, "k"), Origin::Nobody, Outcome::Tko);
+        log.take(DestinationId(0), delete(name, "k"), Origin::NoClient, Outcome::Tko);
         log.take_names(&another_pool(before));
-        log.take(DestinationId(0), delete(name, "k"), Origin::Nobody, Outcome::Tko);
+        log.take(DestinationId(0), delete(name, "k"), Origin::NoClient, Outcome::Tko);
         log.end_round();
         assert_eq!(logged(), ["a:1 k", "c:3 k"]);
     }
@@ -232,17 +232,17 @@ mod tests {
         let (mut log, orders, name) = log();
         let key = "k".repeat(250);
         let take = |log: &mut DeleteLog| {
-            log.take(DestinationId(0), delete(name, &key), Origin::Nobody, Outcome::Tko);
+            log.take(DestinationId(0), delete(name, &key), Origin::NoClient, Outcome::Tko);
         };
-        let mut asked = 0;
+        let mut waiting = 0;
         while log.refused.is_empty() {
             take(&mut log);
-            asked += 1;
-            if asked % 100 == 0 {
+            waiting += 1;
+            if waiting % 100 == 0 {
                 log.end_round();
             }
         }
-        let taken = asked - 1;
+        let taken = waiting - 1;
         assert!((10_000..40_000).contains(&taken), "{taken}");
         assert_eq!(log.access.counts.get(LogCount::NotWritten), 1);
         let refused: Vec<_> = log.settled().iter().map(|(_, written)| *written).collect();

@@ -23,7 +23,7 @@ pub(crate) struct Batch {
     pub(crate) to: Arc<Mailbox<Written>>,
 }
 
-/// What came of a batch. Those of a worker are told in the order in which they were sent.
+/// The result of a batch. A worker receives them in the order in which its batches were sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Written {
     Yes,
@@ -60,7 +60,7 @@ impl Unsealed {
 
 /// Bytes that are written at once, unless one batch has more.
 const WRITE_MAX: usize = 4 << 20;
-/// A file is not made longer: a replay that is interrupted begins anew with what it has read of one.
+/// A file is not made longer: a replay that is interrupted begins again with what it has read of one.
 const FILE_MAX: u64 = 64 << 20;
 
 #[derive(Debug)]
@@ -97,7 +97,7 @@ impl LogWriter {
         LogWriter { place, orders, counts, unsealed, log: None, health: Health::Good }
     }
 
-    /// Runs until it is told to end.
+    /// Runs until the owner ends it.
     pub(crate) fn run(mut self) {
         let mut batches = Vec::new();
         loop {
@@ -160,18 +160,18 @@ impl LogWriter {
             [only] => std::mem::take(&mut only.lines),
             many => many.iter().flat_map(|batch| &batch.lines).copied().collect(),
         };
-        // Before the lines are there: whoever looks for what can be replayed may find too much.
+        // Before the lines are there: a reader of the count may see too many.
         let servers = batches.iter_mut().flat_map(|batch| std::mem::take(&mut batch.servers));
         self.unsealed.servers().extend(servers);
         let written = self.append(&lines, now);
-        let (counter, told) = match &written {
+        let (counter, result) = match &written {
             Ok(()) => (LogCount::Written, Written::Yes),
             Err(_) => (LogCount::NotWritten, Written::No),
         };
         self.note(written);
         for batch in batches.drain(..) {
             self.counts.settled(counter, batch.count, batch.since.elapsed(), now);
-            batch.to.send(told);
+            batch.to.send(result);
         }
     }
 
@@ -232,7 +232,7 @@ mod tests {
         orders: Orders,
         counts: Arc<LogCounts>,
         unsealed: Arc<Unsealed>,
-        told: Arc<Mailbox<Written>>,
+        results: Arc<Mailbox<Written>>,
         thread: JoinHandle<()>,
     }
 
@@ -245,26 +245,26 @@ mod tests {
         let (counts, unsealed) = (Arc::<LogCounts>::default(), Arc::<Unsealed>::default());
         let writer = LogWriter::new(place.clone(), receiver, counts.clone(), unsealed.clone());
         let thread = guira_sync::thread::spawn(|| writer.run());
-        Thread { place, orders, counts, unsealed, told: Arc::new(Mailbox::new().unwrap()), thread }
+        Thread { place, orders, counts, unsealed, results: Arc::new(Mailbox::new().unwrap()), thread }
     }
 
     impl Thread {
         fn write(&self, line: &str, server: &str) {
             let servers = [Address::Tcp { host: server.into(), port: 1 }].into();
-            let (since, to) = (Stopwatch::start(), self.told.clone());
+            let (since, to) = (Stopwatch::start(), self.results.clone());
             self.counts.add(LogCount::Requests, 1);
             let batch = Batch { lines: line.into(), count: 1, servers, since, to };
             self.orders.send(Order::Write(batch)).unwrap();
         }
 
-        /// Ends the thread. Returns its files, and what was told.
+        /// Ends the thread. Returns its files, and the results.
         fn end(self) -> (Vec<String>, Vec<Written>) {
             self.orders.send(Order::End).unwrap();
             self.thread.join().unwrap();
             let read = |file: &names::LogFile| disk::read_to_string(&file.path).unwrap();
             let files = names::list(&self.place.folder).map(|files| files.iter().map(read).collect());
             let _ = disk::remove_dir_all(&self.place.folder);
-            (files.unwrap_or_default(), self.told.take())
+            (files.unwrap_or_default(), self.results.take())
         }
     }
 
@@ -274,9 +274,9 @@ mod tests {
             let thread = start("order", sync);
             (0..100).for_each(|number| thread.write(&format!("{number}\n"), "a"));
             let counts = thread.counts.clone();
-            let (files, told) = thread.end();
+            let (files, results) = thread.end();
             assert_eq!(files, [(0..100).map(|number| format!("{number}\n")).collect::<String>()]);
-            assert_eq!(told, [Written::Yes; 100]);
+            assert_eq!(results, [Written::Yes; 100]);
             assert_eq!((counts.get(LogCount::Written), counts.waiting()), (100, 0));
         }
     }
@@ -288,9 +288,9 @@ mod tests {
         thread.orders.send(Order::Seal).unwrap();
         thread.write("two\n", "b");
         let unsealed = thread.unsealed.clone();
-        let (mut files, told) = thread.end();
+        let (mut files, results) = thread.end();
         files.sort();
-        assert_eq!((files, told), (vec!["one\n".to_owned(), "two\n".to_owned()], vec![Written::Yes; 2]));
+        assert_eq!((files, results), (vec!["one\n".to_owned(), "two\n".to_owned()], vec![Written::Yes; 2]));
         let is = |name: &str| unsealed.has(|server| server.to_string() == format!("{name}:1"));
         assert_eq!((is("a"), is("b")), (false, true));
     }
@@ -316,9 +316,9 @@ mod tests {
         wait(3);
         thread.write("four\n", "a");
         wait(4);
-        let (files, told) = thread.end();
-        assert_eq!(told.iter().filter(|told| **told == Written::No).count() as u64, 2);
-        assert_eq!((told[0], told[1], told[3]), (Written::No, Written::Yes, Written::Yes));
+        let (files, results) = thread.end();
+        assert_eq!(results.iter().filter(|results| **results == Written::No).count() as u64, 2);
+        assert_eq!((results[0], results[1], results[3]), (Written::No, Written::Yes, Written::Yes));
         assert_eq!(files, ["four\n"]);
     }
 }

@@ -88,7 +88,7 @@ fn successes(sums: Sums<'_>) -> u64 {
     good.map(|(_, outcome)| sums.of_outcome(*outcome)).sum()
 }
 
-/// Answers `stats`, with what is asked for behind it.
+/// Answers `stats`, with what is requested behind it.
 pub(crate) fn answer(what: &[u8], shared: &Shared, out: &mut ReplyBuffer) {
     // A configuration on the command line may have several lines.
     let mut put = |name: &str, value: &str| {
@@ -107,9 +107,9 @@ pub(crate) fn answer(what: &[u8], shared: &Shared, out: &mut ReplyBuffer) {
             failures(&figures, &mut put);
         }
         b"cmd-error" => failures(&Figures::of(shared), &mut put),
-        b"version" => put("mcrouter-version", &shared.version),
-        b"servers" => servers::all(&shared.plan(), &mut put),
-        b"suspect_servers" => servers::suspects(&shared.plan(), &mut put),
+        b"version" => put("mcrouter-version", &shared.about.version),
+        b"servers" => servers::all(&shared.config.plan(), &mut put),
+        b"suspect_servers" => servers::suspects(&shared.config.plan(), &mut put),
         _ => return out.line("CLIENT_ERROR bad stats command"),
     }
     out.line("END");
@@ -126,13 +126,13 @@ impl Figures<'_> {
         let shared = self.shared;
         STATS.iter().for_each(|stat| put(stat.metric.name, &(stat.value)(self)));
         for counter in LogCount::ALL {
-            put(counter.name(), &shared.log.get(counter).to_string());
+            put(counter.name(), &shared.counts.log.get(counter).to_string());
         }
         for counter in NameCount::ALL {
-            put(counter.name(), &shared.names.get(counter).to_string());
+            put(counter.name(), &shared.counts.names.get(counter).to_string());
         }
         for counter in ControlCount::ALL {
-            put(counter.name(), &shared.pools.get(counter).to_string());
+            put(counter.name(), &shared.counts.pools.get(counter).to_string());
         }
         commands(self, put);
         failures(self, put);

@@ -2,9 +2,10 @@
 
 use super::{errors, successes};
 use crate::config::{Plan, SharedPlan};
+use crate::config_state::{ConfigReport, Origin};
 use crate::counters::{Average, Event, Sums};
 use crate::pools::Pools;
-use crate::shared::{ConfigReport, Origin, Shared};
+use crate::shared::Shared;
 use crate::upstream::{STATES, Server, ServerCount};
 use guira_discovery::NameGauge;
 use guira_routing::{Outcome, RouteCount, WarmUpCount};
@@ -32,7 +33,7 @@ pub(crate) struct Figures<'a> {
 
 impl<'a> Figures<'a> {
     pub(crate) fn of(shared: &'a Shared) -> Self {
-        let (plan, pools) = shared.plan_and_pools();
+        let (plan, pools) = shared.config.plan_and_pools();
         let (mut states, mut tls_states) = ([0; STATES.len()], [0; STATES.len()]);
         for (_, server) in plan.in_use() {
             let of_server = server.meters().states();
@@ -41,7 +42,7 @@ impl<'a> Figures<'a> {
                 tls_states.iter_mut().zip(of_server).for_each(|(all, more)| *all += more);
             }
         }
-        let (sums, config, usage) = (shared.sums(), shared.config_report(), Usage::now());
+        let (sums, config, usage) = (shared.sums(), shared.config.report(), Usage::now());
         Figures { shared, sums, plan, pools, config, usage, states, tls_states }
     }
 
@@ -98,7 +99,7 @@ pub(crate) enum Shown {
 
 type Value = fn(&Figures<'_>) -> String;
 
-/// What was counted of TLS to servers.
+/// The counters of TLS to servers.
 fn tls(it: &Figures<'_>, count: fn(&TlsCounters) -> u64) -> String {
     it.plan.connector.as_ref().map_or(0, |connector| count(connector.counters())).to_string()
 }
@@ -135,14 +136,14 @@ impl Stat {
 use Unit::{Bytes, Count, Microseconds, Seconds};
 
 pub(crate) const STATS: &[Stat] = &[
-    text("version", "The version that clients receive: `--reported-version`.", |it| it.shared.version.clone()),
-    text("commandargs", "The command line.", |it| it.shared.command_line.clone()),
+    text("version", "The version that clients receive: `--reported-version`.", |it| it.shared.about.version.clone()),
+    text("commandargs", "The command line.", |it| it.shared.about.command_line.clone()),
     text("pid", "Process id.", |_| std::process::id().to_string()),
     text("parent_pid", "Process id of the parent.", |_| std::os::unix::process::parent_id().to_string()),
     gauge("time", Seconds, "Time since 1970.", |_| wall_clock().to_string()),
-    gauge("uptime", Seconds, "Time since the start of the router.", |it| it.shared.started.age().to_string()),
+    gauge("uptime", Seconds, "Time since the start of the router.", |it| it.shared.about.started.age().to_string()),
     gauge("start_time", Seconds, "Start time of the router, since 1970.", |it| {
-        it.shared.started.unix.to_string()
+        it.shared.about.started.unix.to_string()
     }),
     gauge("num_client_connections", Count, "Client connections.", clients)
         .exported("guira_router_clients"),
@@ -261,43 +262,43 @@ pub(crate) const STATS: &[Stat] = &[
         "asynclog_requests_rate",
         Count,
         "Undelivered deletes per second, in the last minute.",
-        |it| it.shared.log.rates(wall_clock()).0.to_string(),
+        |it| it.shared.counts.log.rates(wall_clock()).0.to_string(),
     ),
     gauge("asynclog_spool_success_rate", Count, "Logged deletes per second, in the last minute.", |it| {
-        it.shared.log.rates(wall_clock()).1.to_string()
+        it.shared.counts.log.rates(wall_clock()).1.to_string()
     }),
     gauge(
         "asynclog_duration_us",
         Microseconds,
         "Average time until a delete is logged.",
-        |it| format!("{:.3}", it.shared.log.average_us()),
+        |it| format!("{:.3}", it.shared.counts.log.average_us()),
     ),
     gauge("asynclog_waiting", Count, "Deletes waiting to be logged.", |it| {
-        it.shared.log.waiting().to_string()
+        it.shared.counts.log.waiting().to_string()
     }),
     gauge(
         "asynclog_replay_left",
         Count,
         "Logged deletes in finished files whose servers have not accepted them yet, at the last check.",
-        |it| it.shared.log.left().to_string(),
+        |it| it.shared.counts.log.left().to_string(),
     ),
     gauge(
         "asynclog_replay_homeless",
         Count,
         "Logged deletes without a server in the configuration, at the last check.",
-        |it| it.shared.log.homeless().to_string(),
+        |it| it.shared.counts.log.homeless().to_string(),
     ),
     gauge("dns_names", Count, "Names that are resolved again when their TTL ends.", |it| {
-        it.shared.names.gauge(NameGauge::Followed).to_string()
+        it.shared.counts.names.gauge(NameGauge::Followed).to_string()
     }),
     gauge(
         "dns_stale_names",
         Count,
         "Names whose last lookup failed and which keep their earlier addresses.",
-        |it| it.shared.names.gauge(NameGauge::Stale).to_string(),
+        |it| it.shared.counts.names.gauge(NameGauge::Stale).to_string(),
     ),
     gauge("dns_unknown_names", Count, "Names that have never resolved.", |it| {
-        it.shared.names.gauge(NameGauge::Unknown).to_string()
+        it.shared.counts.names.gauge(NameGauge::Unknown).to_string()
     }),
     gauge(
         "srv_held_servers",
@@ -311,11 +312,11 @@ pub(crate) const STATS: &[Stat] = &[
         "proxy_reqs_processing",
         Count,
         "Client requests in progress; each key counts.",
-        |it| it.sums.asked().saturating_sub(it.sums.answered()).to_string(),
+        |it| it.sums.requests().saturating_sub(it.sums.answered()).to_string(),
     )
     .exported("guira_router_requests_processing"),
     gauge("proxy_request_num_outstanding", Count, "The same as proxy_reqs_processing.", |it| {
-        it.sums.asked().saturating_sub(it.sums.answered()).to_string()
+        it.sums.requests().saturating_sub(it.sums.answered()).to_string()
     })
     .in_stats(),
     gauge(
@@ -406,7 +407,7 @@ pub(crate) const STATS: &[Stat] = &[
         "redirected_lease_set_count",
         Count,
         "Lease-sets sent to the replacement server that granted their token.",
-        |it| it.shared.settings().leases.redirected().to_string(),
+        |it| it.shared.policies.settings.leases.redirected().to_string(),
     )
     .exported("guira_router_redirected_lease_sets_total"),
     counter(
@@ -477,10 +478,10 @@ pub(crate) const STATS: &[Stat] = &[
     )
     .exported("guira_router_warm_up_plain_deletes_total"),
     gauge("warm_ups_running", Count, "WarmUpRoutes that are still filling their cold cluster.", |it| {
-        it.shared.settings().warm_ups.running_and_ended().0.to_string()
+        it.shared.policies.settings.warm_ups.running_and_ended().0.to_string()
     }),
     gauge("warm_ups_ended", Count, "WarmUpRoutes that have ended because their cold cluster is warm.", |it| {
-        it.shared.settings().warm_ups.running_and_ended().1.to_string()
+        it.shared.policies.settings.warm_ups.running_and_ended().1.to_string()
     }),
     counter("request_sent_count", Count, "Requests to servers.", |it| {
         it.count(ServerCount::Requests).to_string()
@@ -558,10 +559,10 @@ pub(crate) const STATS: &[Stat] = &[
         "config_last_success",
         Seconds,
         "Time of the last successful load of a configuration, since 1970.",
-        |it| it.config.right.unix.to_string(),
+        |it| it.config.last_valid.unix.to_string(),
     ),
     gauge("config_last_attempt", Seconds, "Time of the last load of a configuration, since 1970.", |it| {
-        it.config.tried.unix.to_string()
+        it.config.last_attempt.unix.to_string()
     }),
     counter("config_attempts", Count, "Loads of a configuration.", |it| it.config.attempts.to_string()),
     counter("config_full_attempt", Count, "The same as config_attempts.", |it| it.config.attempts.to_string())
@@ -579,11 +580,11 @@ pub(crate) const STATS: &[Stat] = &[
 ];
 
 fn routes(figures: &Figures<'_>, what: RouteCount) -> String {
-    figures.shared.settings().counts.count(what).to_string()
+    figures.shared.policies.settings.counts.count(what).to_string()
 }
 
 fn warm_up(figures: &Figures<'_>, what: WarmUpCount) -> String {
-    figures.shared.settings().warm_ups.count(what).to_string()
+    figures.shared.policies.settings.warm_ups.count(what).to_string()
 }
 
 fn clients(figures: &Figures<'_>) -> String {

@@ -13,7 +13,7 @@ pub(super) fn all(plan: &Plan, put: &mut impl FnMut(&str, &str)) {
     }
 }
 
-/// Two pools may reach a server with different timeouts, and are told apart by them.
+/// Two pools may reach a server with different timeouts, and are distinguished by them.
 fn name(address: &str, server: &Server) -> String {
     format!("{}-{}", server.access_point(address), server.timeout_ms)
 }

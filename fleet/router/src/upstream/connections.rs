@@ -2,16 +2,31 @@
 //! servers moved to other addresses.
 
 use super::{Destination, Server};
+use crate::counters::Counters;
 use guira_routing::{Claim, Departures, DestinationId};
 use guira_transport::Poll;
+use guira_upstream::{HealthOptions, Intake};
 use std::ops::{Index, IndexMut, Range};
+use std::sync::Arc;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Connections {
+    options: DestinationOptions,
     current: Vec<Destination>,
     leaving: Vec<Leaving>,
     /// Servers that have left the configuration.
     departures: Departures,
+    /// The receive buffer of all servers, unless one is being read.
+    intake: Option<Intake>,
+}
+
+/// What all connections of a worker have in common.
+#[derive(Debug)]
+pub(crate) struct DestinationOptions {
+    pub(crate) health: HealthOptions,
+    /// The limit of requests to one server that wait for a reply.
+    pub(crate) requests_max: usize,
+    pub(crate) counters: Arc<Counters>,
 }
 
 #[derive(Debug)]
@@ -25,13 +40,25 @@ struct Leaving {
 const LEAVING: usize = 1 << 29;
 
 impl Connections {
+    pub(crate) fn new(options: DestinationOptions) -> Self {
+        Connections {
+            options,
+            current: Vec::new(),
+            leaving: Vec::new(),
+            departures: Departures::default(),
+            intake: Some(Intake::default()),
+        }
+    }
+
     pub(crate) fn servers(&self) -> usize {
         self.current.len()
     }
 
     /// Takes over the servers of another configuration. A server whose number now belongs to
     /// another one was retired before.
-    pub(crate) fn adopt(&mut self, servers: &[Server], claim: &Claim, new: impl Fn(&Server) -> Destination) {
+    pub(crate) fn adopt(&mut self, servers: &[Server], claim: &Claim) {
+        let DestinationOptions { health, requests_max, counters } = &self.options;
+        let new = |server: &Server| Destination::new(server, *health, *requests_max, counters.clone());
         for (number, server) in servers.iter().enumerate() {
             match self.current.get_mut(number) {
                 Some(known) if known.is_of(server) => {}
@@ -55,7 +82,7 @@ impl Connections {
     /// no tree that `has_requests` uses them.
     pub(crate) fn retire(&mut self, has_requests: impl Fn(u64) -> bool, poll: &Poll) {
         self.tidy();
-        let Connections { current, leaving, departures } = self;
+        let Connections { current, leaving, departures, .. } = self;
         let is_leaving = |server| leaving.iter().any(|leaving| leaving.server == Some(server));
         let is_done = |server: DestinationId| current[server.0 as usize].is_idle() && !is_leaving(server.0);
         for server in departures.take_done(has_requests, is_done) {
@@ -79,6 +106,22 @@ impl Connections {
             None => number,
             Some(place) => self.leaving[place].server.unwrap_or(number),
         }
+    }
+
+    /// The buffer to read from a connection into.
+    #[inline]
+    pub(crate) fn take_intake(&mut self, number: u32) -> Intake {
+        let mut shared = self.intake.take();
+        let intake = self[number as usize].take_intake(&mut shared);
+        self.intake = shared;
+        intake
+    }
+
+    #[inline]
+    pub(crate) fn keep_intake(&mut self, number: u32, intake: Intake) {
+        let mut shared = self.intake.take();
+        self[number as usize].keep_intake(intake, &mut shared);
+        self.intake = shared;
     }
 
     /// Adds a connection that was split off from a server. Returns its number.

@@ -122,7 +122,7 @@ impl Destination {
         (lessor, Peer { pipeline, tally, address: link.address() })
     }
 
-    /// Sends what was pushed since the last flush, after connecting if there is no connection.
+    /// Sends the requests pushed since the last flush, after connecting if there is no connection.
     ///
     /// # Errors
     /// The connection has failed.

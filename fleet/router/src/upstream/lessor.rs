@@ -16,7 +16,7 @@ use guira_routing::{Answer, Dialect, LogName, Op, Origin, Outcome, Request};
 use guira_transport::Address;
 use guira_upstream::answers;
 
-/// What is known of a server's leases.
+/// The known state of a server's leases.
 #[derive(Debug)]
 pub(super) struct Lessor {
     leases: Leases,
@@ -254,7 +254,7 @@ impl Lessor {
         let key = text.split(|byte| *byte == b' ').nth(1).unwrap_or_default().to_vec();
         let touch =
             Request { dialect: Dialect::Meta, meta: INTERVAL_FLAG, ..Request::classic(Op::Get, &key) };
-        self.push_follow_up(peer, Kind::Lease(LeaseStep::RestoreTime), &touch, (Origin::Nobody, request));
+        self.push_follow_up(peer, Kind::Lease(LeaseStep::RestoreTime), &touch, (Origin::NoClient, request));
     }
 
     /// Pushes a request that continues `earlier`: its timeout began with that.

@@ -73,13 +73,13 @@ pub(crate) fn averaged(average: Option<f64>, value: f64, window: f64) -> f64 {
 
 impl Meter {
     #[inline(always)]
-    pub(crate) fn add(&self, what: ServerCount, amount: u64) {
-        self.0.add(what as usize, amount);
+    pub(crate) fn add(&self, counter: ServerCount, amount: u64) {
+        self.0.add(counter as usize, amount);
     }
 
     #[inline]
-    fn get(&self, what: ServerCount) -> u64 {
-        self.0.get(what as usize)
+    fn get(&self, counter: ServerCount) -> u64 {
+        self.0.get(counter as usize)
     }
 
     /// All requests so far, with probes.
@@ -97,12 +97,12 @@ impl Meter {
         self.0.get(FIRST_OUTCOME + outcome as usize)
     }
 
-    fn gauge(&self, what: Gauge) -> u64 {
-        self.0.get(FIRST_GAUGE + what as usize)
+    fn gauge(&self, counter: Gauge) -> u64 {
+        self.0.get(FIRST_GAUGE + counter as usize)
     }
 
-    fn set(&self, what: Gauge, value: u64) {
-        self.0.set(FIRST_GAUGE + what as usize, value);
+    fn set(&self, counter: Gauge, value: u64) {
+        self.0.set(FIRST_GAUGE + counter as usize, value);
     }
 
     /// Sets how many requests wait to be sent, and for replies. Requests that are pushed afterwards
@@ -163,8 +163,8 @@ impl Default for Counted {
 }
 
 impl Counted {
-    pub(crate) fn count(&self, what: ServerCount) -> u64 {
-        self.0[what as usize]
+    pub(crate) fn count(&self, counter: ServerCount) -> u64 {
+        self.0[counter as usize]
     }
 
     pub(crate) fn outcome(&self, outcome: Outcome) -> u64 {
@@ -185,8 +185,8 @@ impl Meters<'_> {
         self.0.iter().map(|meter| value(meter)).sum()
     }
 
-    pub(crate) fn count(self, what: ServerCount) -> u64 {
-        self.sum(|meter| meter.get(what))
+    pub(crate) fn count(self, counter: ServerCount) -> u64 {
+        self.sum(|meter| meter.get(counter))
     }
 
     pub(crate) fn outcome(self, outcome: Outcome) -> u64 {
@@ -215,8 +215,8 @@ impl Meters<'_> {
         self.most(Gauge::MostInflight)
     }
 
-    fn most(self, what: Gauge) -> u64 {
-        self.0.iter().map(|meter| meter.gauge(what)).max().unwrap_or(0)
+    fn most(self, counter: Gauge) -> u64 {
+        self.0.iter().map(|meter| meter.gauge(counter)).max().unwrap_or(0)
     }
 
     /// How many workers' connections are in each of [`STATES`].

@@ -14,16 +14,18 @@ mod meta_leases;
 mod meter;
 mod pipeline;
 mod servers;
+mod shortage;
 mod tally;
 mod undelivered;
 
-pub(crate) use connections::Connections;
+pub(crate) use connections::{Connections, DestinationOptions};
 pub(crate) use destination::{Destination, Expired};
 #[cfg(test)]
 pub(crate) use meter::State;
 pub(crate) use meter::{Counted, Meter, Meters, OUTCOMES, STATES, ServerCount, averaged};
 pub(crate) use pipeline::{FailedRequest, Parsed};
 pub(crate) use servers::Servers;
+pub(crate) use shortage::ShortageLog;
 pub(crate) use undelivered::Undelivered;
 
 use guira_routing::Outcome;

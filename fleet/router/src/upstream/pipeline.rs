@@ -241,7 +241,7 @@ impl Pipeline {
         let position = self.buffer.end();
         self.buffer.append(|bytes| bytes.extend_from_slice(text));
         self.push_outstanding(Outstanding {
-            origin: Origin::Nobody,
+            origin: Origin::NoClient,
             position,
             back: 0,
             key_length: 0,

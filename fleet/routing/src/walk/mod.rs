@@ -84,7 +84,7 @@ pub enum Origin<T> {
         child: u32,
     },
     /// Nobody waits for the answer.
-    Nobody,
+    NoClient,
 }
 
 #[derive(Debug)]
@@ -356,7 +356,7 @@ impl<T: Copy> UnderWay<T> {
         if planted.tree.has_counted_pools() {
             self.teller = self.client_of(teller).map(|(ticket, _)| ticket);
         }
-        self.descend(planted, node, request, facts, Origin::Nobody, sink);
+        self.descend(planted, node, request, facts, Origin::NoClient, sink);
         self.teller = before;
     }
 
@@ -371,7 +371,7 @@ impl<T: Copy> UnderWay<T> {
         sink: &mut S,
     ) {
         if let Some((ticket, wanted)) = self.client_of(origin) {
-            sink.arrive(ticket, destination, Arrival { pool, asked_ms: facts.now_ms, wanted });
+            sink.arrive(ticket, destination, Arrival { pool, sent_ms: facts.now_ms, wanted });
         }
     }
 
@@ -383,7 +383,7 @@ impl<T: Copy> UnderWay<T> {
                 Origin::Client(ticket) | Origin::Counted(ticket) => {
                     return Some((ticket, ArrivalWanted::Yes));
                 }
-                Origin::Nobody => return self.teller.map(|ticket| (ticket, ArrivalWanted::No)),
+                Origin::NoClient => return self.teller.map(|ticket| (ticket, ArrivalWanted::No)),
                 Origin::Frame { frame, .. } => {
                     let it = &self.frames[frame as usize];
                     if it.phase == Phase::Settled {
@@ -563,7 +563,7 @@ impl<T: Copy> UnderWay<T> {
                     done.with(answer, |answer| sink.answer_counted(ticket, answer));
                     break;
                 }
-                Origin::Nobody => break,
+                Origin::NoClient => break,
                 Origin::Frame { frame, child } => (frame, child),
             };
             let it = &self.frames[frame as usize];

@@ -51,7 +51,7 @@ const TOGETHER: u32 = 100;
 const GONE_MIN: f64 = 0.9;
 /// How long the crawler may take.
 const CRAWL_MAX: Duration = Duration::from_secs(900);
-/// The server is asked about the crawler after this time, and then after this part of the time that has passed: `stats` costs it half a
+/// The server is queried about the crawler after this time, and then after this part of the time that has passed: `stats` costs it half a
 /// millisecond, and 40 a second would be a twentieth of what is measured.
 const LOOK: Duration = Duration::from_millis(25);
 const LOOK_PART: u32 = 20;
@@ -101,7 +101,7 @@ pub struct Round {
     pub during: Rate,
     /// The load after that.
     pub after: Rate,
-    /// Keys under the prefix that were asked for after the reply.
+    /// Keys under the prefix that were requested after the reply.
     pub asked: u64,
     /// Those of them that were found.
     pub found: u64,
@@ -156,9 +156,9 @@ fn measure(case: &Case, engine: &str, kind: Kind, bench: &mut Bench<'_>) -> Resu
     let items = server.stat("curr_items")?;
     require_held(engine, items, case.keys)?;
     let rounds = bench.repeat(NAME, engine, |number| {
-        let mut round = field.beside_load(options.seed.wrapping_add(number as u64))?;
+        let mut round = field.during_load(options.seed.wrapping_add(number as u64))?;
         field.set(field.family())?;
-        field.asked_for(&mut round)?;
+        field.requested(&mut round)?;
         field.set(field.family())?;
         let line = format!(
             "{:.0} us, crawled in {:.2} s, {:.3} of the operations per CPU second, {:.3} per second; {} of {} found",
@@ -213,15 +213,15 @@ struct Field {
 
 /// A delete that was answered, and what came of it.
 struct Crawl {
-    /// When it was asked for, answered, and carried out.
-    asked_ns: u64,
+    /// When it was requested, answered, and carried out.
+    sent_ns: u64,
     answered_ns: u64,
     through_ns: u64,
 }
 
 impl Crawl {
     fn reply_us(&self) -> f64 {
-        (self.answered_ns - self.asked_ns) as f64 / 1e3
+        (self.answered_ns - self.sent_ns) as f64 / 1e3
     }
 }
 
@@ -264,7 +264,7 @@ impl Field {
     }
 
     /// Deletes by prefix while the load runs, which asks for other keys.
-    fn beside_load(&self, seed: u64) -> Result<Round, LoadError> {
+    fn during_load(&self, seed: u64) -> Result<Round, LoadError> {
         let weights = Weights { get: 0.95, set: 0.05, ..Weights::default() };
         let mix = Mix::new(&weights).map_err(|error| LoadError::Options(error.to_string()))?;
         let (clock, stop) = (MonotonicClock::start(), AtomicBool::new(false));
@@ -294,7 +294,7 @@ impl Field {
         Ok(Round {
             reply_us: [crawl.reply_us(), 0.0],
             crawl_s: (crawl.through_ns - crawl.answered_ns) as f64 / 1e9,
-            before: timeline.rate(crawl.asked_ns - span, crawl.asked_ns),
+            before: timeline.rate(crawl.sent_ns - span, crawl.sent_ns),
             during: timeline.rate(crawl.answered_ns, crawl.through_ns),
             after: timeline.rate(crawl.through_ns, crawl.through_ns + span),
             ..Round::default()
@@ -302,7 +302,7 @@ impl Field {
     }
 
     /// Deletes by prefix, and asks for what is deleted from the reply on.
-    fn asked_for(&self, round: &mut Round) -> Result<(), LoadError> {
+    fn requested(&self, round: &mut Round) -> Result<(), LoadError> {
         let (clock, stop) = (MonotonicClock::start(), AtomicBool::new(false));
         let once = AtomicBool::new(true);
         let before = self.run((1, 4), self.sweep(&once), clock, &mut Quiet)?;
@@ -313,9 +313,9 @@ impl Field {
         }
         let mut connection = Connection::open(self.addr)?;
         let held = connection.items()?;
-        let asked_ns = clock.now_ns();
+        let sent_ns = clock.now_ns();
         connection.delete()?;
-        round.reply_us[1] = (clock.now_ns() - asked_ns) as f64 / 1e3;
+        round.reply_us[1] = (clock.now_ns() - sent_ns) as f64 / 1e3;
         let (through, outcome) = thread::scope(|scope| {
             let waiter = scope.spawn(|| {
                 let through = connection.wait_until_through(held, self.keys);
@@ -339,11 +339,11 @@ impl Field {
     fn delete(&self, clock: MonotonicClock) -> Result<Crawl, LoadError> {
         let mut connection = Connection::open(self.addr)?;
         let held = connection.items()?;
-        let asked_ns = clock.now_ns();
+        let sent_ns = clock.now_ns();
         connection.delete()?;
         let answered_ns = clock.now_ns();
         connection.wait_until_through(held, self.keys)?;
-        Ok(Crawl { asked_ns, answered_ns, through_ns: clock.now_ns() })
+        Ok(Crawl { sent_ns, answered_ns, through_ns: clock.now_ns() })
     }
 }
 
@@ -425,7 +425,7 @@ impl Source for Until<'_> {
     }
 }
 
-/// Gets of all keys of a range, in their order, again and again until it is told to stop; once at least.
+/// Gets of all keys of a range, in their order, again and again until it is stopped; once at least.
 struct Sweep<'a> {
     model: Model,
     keys: std::ops::Range<u64>,

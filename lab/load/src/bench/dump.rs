@@ -31,7 +31,7 @@ pub(super) const CAPTION: &str = "get32 without and with `lru_crawler metadump a
 const COMMAND: &[u8] = b"lru_crawler metadump all\r\n";
 /// How long a server may be silent within a dump.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
-/// Time until a server that was busy is asked again.
+/// Time until a server that was busy is queried again.
 const BUSY_PAUSE: Duration = Duration::from_millis(1);
 const READ_LEN: usize = 1 << 20;
 /// The end of a dump: the line after the last item's.
@@ -101,14 +101,14 @@ fn measure(case: &Case, kind: &Kind, bench: &mut Bench<'_>) -> Result<Option<Dum
             Ok(outcome)
         };
         let alone = run()?;
-        let (beside, dumps) = beside_dumps(server.addr(), &options.client_cores, Pauses::None, run)?;
+        let (during, dumps) = during_dumps(server.addr(), &options.client_cores, Pauses::None, run)?;
         let line = format!(
             "{:.3} M operations per second alone, {:.3} beside {} dumps",
             alone.per_second() / 1e6,
-            beside.per_second() / 1e6,
+            during.per_second() / 1e6,
             dumps.len(),
         );
-        Ok(((alone, beside, dumps), line))
+        Ok(((alone, during, dumps), line))
     })?;
     let per_cpu = |outcome: &Outcome| outcome.per_cpu_second().unwrap_or(0.0);
     let dumps: Vec<&Listed> = rounds.iter().flat_map(|(_, _, dumps)| dumps).collect();
@@ -119,9 +119,9 @@ fn measure(case: &Case, kind: &Kind, bench: &mut Bench<'_>) -> Result<Option<Dum
         dumps: dumps.len(),
         seconds_per_dump: median_of(&dumps, |dump| dump.seconds),
         alone_per_s: median_of(&rounds, |(alone, ..)| alone.per_second()),
-        beside_per_s: median_of(&rounds, |(_, beside, _)| beside.per_second()),
+        beside_per_s: median_of(&rounds, |(_, during, _)| during.per_second()),
         alone_per_cpu_s: median_of(&rounds, |(alone, ..)| per_cpu(alone)),
-        beside_per_cpu_s: median_of(&rounds, |(_, beside, _)| per_cpu(beside)),
+        beside_per_cpu_s: median_of(&rounds, |(_, during, _)| per_cpu(during)),
     }))
 }
 
@@ -154,7 +154,7 @@ pub(super) enum Pauses {
 }
 
 /// Runs `load` while another thread dumps; the last dump is waited for, so that there is at least one.
-pub(super) fn beside_dumps(
+pub(super) fn during_dumps(
     addr: SocketAddr,
     cores: &[usize],
     pauses: Pauses,

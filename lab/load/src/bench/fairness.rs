@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use super::columns::{missing, rows, significant};
 use super::driver::Bench;
-use super::dump::{Pauses, beside_dumps};
+use super::dump::{Pauses, during_dumps};
 use super::idle::allow_files;
 use super::loads::{DataSet, LoadSpec, small, uniform};
 use super::parameters::Scale;
@@ -30,7 +30,7 @@ use crate::pace::{Gaps, Pace};
 use crate::run::{Load, Outcome};
 use crate::server::{GUIRA, Server, Wire};
 
-/// The share of what memcached could give that all servers are asked for.
+/// The share of memcached's capacity that is requested of all servers.
 const SHARE: f64 = 0.9;
 /// Requests that the client with many small gets sends together.
 const TOGETHER: u32 = 1000;
@@ -45,7 +45,7 @@ const LONG_KEY_LEN: usize = 20;
 
 const CROWD: usize = 500;
 /// Long values that each of them asks for.
-const ASKED: usize = 4;
+const REQUESTED: usize = 4;
 /// How long a storm lasts before the next.
 const STORM: Duration = Duration::from_millis(500);
 /// How often a storm looks whether it is over.
@@ -64,7 +64,7 @@ pub(super) const fn keys(scale: Scale) -> u64 {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Other {
-    Nobody,
+    None,
     Gets,
     Dumps,
     Mixture,
@@ -72,11 +72,11 @@ enum Other {
 }
 
 impl Other {
-    const ALL: [Self; 5] = [Self::Nobody, Self::Gets, Self::Dumps, Self::Mixture, Self::Storm];
+    const ALL: [Self; 5] = [Self::None, Self::Gets, Self::Dumps, Self::Mixture, Self::Storm];
 
     const fn name(self) -> &'static str {
         match self {
-            Self::Nobody => "nobody",
+            Self::None => "nobody",
             Self::Gets => "small gets, pipelined",
             Self::Dumps => "metadump",
             Self::Mixture => "long gets and sets, and small gets",
@@ -93,7 +93,7 @@ impl Other {
     fn pace_of_little(self) -> Pace {
         match self {
             Self::Storm => Pace::Open { rate_per_s: LITTLE_PER_S, arrivals: Gaps::Poisson },
-            Self::Nobody | Self::Gets | Self::Dumps | Self::Mixture => Pace::Closed,
+            Self::None | Self::Gets | Self::Dumps | Self::Mixture => Pace::Closed,
         }
     }
 
@@ -112,7 +112,7 @@ impl Other {
         Ok(match self {
             Self::Gets => vec![gets(4)],
             Self::Mixture => vec![long(&of(spec))?, gets(2)],
-            Self::Nobody | Self::Dumps | Self::Storm => Vec::new(),
+            Self::None | Self::Dumps | Self::Storm => Vec::new(),
         })
     }
 }
@@ -129,14 +129,14 @@ pub struct Round {
 
 /// All rounds of one server beside one kind of other clients.
 #[derive(Debug, Clone, Serialize)]
-pub struct Beside {
+pub struct Contended {
     pub other: &'static str,
     pub pace: &'static str,
     pub server: String,
     pub rounds: Vec<Round>,
 }
 
-impl Beside {
+impl Contended {
     /// The median of the rounds of some figure.
     #[must_use]
     pub fn median(&self, figure: impl Fn(&Round) -> f64) -> f64 {
@@ -168,7 +168,7 @@ fn long(load: &Load) -> Result<Load, LoadError> {
 }
 
 /// Measures all caches, alternating, beside each of the others: as fast as those go, and then at a pace that memcached can go.
-pub(super) fn run(bench: &mut Bench<'_>) -> Result<Vec<Beside>, LoadError> {
+pub(super) fn run(bench: &mut Bench<'_>) -> Result<Vec<Contended>, LoadError> {
     allow_files(2 * CROWD)?;
     let spec = spec(keys(bench.scale()));
     let kinds = bench.caches(NAME, Wire::Tcp);
@@ -179,7 +179,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<Vec<Beside>, LoadError> {
     let mut results = Vec::new();
     for other in Other::ALL {
         let free = rounds(&spec, other, None, &mut servers, bench)?;
-        let peer = free.iter().find(|beside| beside.server != GUIRA).or(free.first());
+        let peer = free.iter().find(|contended| contended.server != GUIRA).or(free.first());
         let rates: Option<Vec<f64>> = peer
             .filter(|_| other.has_pace())
             .map(|peer| peer.rates().iter().map(|rate| SHARE * rate).collect());
@@ -198,7 +198,7 @@ fn rounds(
     rates: Option<&[f64]>,
     servers: &mut [Server],
     bench: &mut Bench<'_>,
-) -> Result<Vec<Beside>, LoadError> {
+) -> Result<Vec<Contended>, LoadError> {
     let (options, pace) = (bench.options, if rates.is_some() { "equal" } else { "free" });
     let part = format!("{NAME}: beside {} ({pace})", other.name());
     let rounds = bench.alternate(&part, servers, Server::name, |server, round| {
@@ -206,8 +206,8 @@ fn rounds(
         let line = format!("p99 {:.0} us", measured.latency.p99_us);
         Ok((measured, line))
     })?;
-    let beside = |(server, rounds)| Beside { other: other.name(), pace, server, rounds };
-    Ok(rounds.into_iter().map(beside).collect())
+    let contended = |(server, rounds)| Contended { other: other.name(), pace, server, rounds };
+    Ok(rounds.into_iter().map(contended).collect())
 }
 
 fn measure(
@@ -226,46 +226,48 @@ fn measure(
     };
     let little = || right(&little);
     match other {
-        Other::Nobody | Other::Gets | Other::Mixture => {
+        Other::None | Other::Gets | Other::Mixture => {
             let mut loads = other.loads(spec, server, options, round)?;
             for (load, rate) in loads.iter_mut().zip(rates.unwrap_or_default()) {
                 let together = if load.pipeline > 1 { TOGETHER } else { 1 };
                 load.pace = Pace::Open { rate_per_s: *rate, arrivals: Gaps::Batches(together) };
             }
-            beside_loads(&loads, little)
+            during_loads(&loads, little)
         }
         Other::Dumps => {
             let every = rates.and_then(<[f64]>::first).map(|rate| Duration::from_secs_f64(1.0 / rate));
             let pauses = every.map_or(Pauses::None, Pauses::Every);
-            let (outcome, listed) = beside_dumps(server.addr(), &[], pauses, little)?;
+            let (outcome, listed) = during_dumps(server.addr(), &[], pauses, little)?;
             let seconds = median_of(&listed, |dump| dump.seconds);
             let rate = 1.0 / seconds.max(every.unwrap_or_default().as_secs_f64()).max(1e-9);
             let bytes = median_of(&listed, |dump| dump.bytes as f64);
             Ok(Round::of(&outcome, vec![rate], rate * bytes))
         }
-        Other::Storm => beside_storm(server.addr(), spec.data.keys, little),
+        Other::Storm => during_storm(server.addr(), spec.data.keys, little),
     }
 }
 
-pub(super) fn table(results: &[Beside]) -> String {
-    let of = |beside: &Beside, figure: fn(&Percentiles) -> f64| {
-        format!("{:.0}", beside.median(|round| figure(&round.latency)))
+pub(super) fn table(results: &[Contended]) -> String {
+    let of = |contended: &Contended, figure: fn(&Percentiles) -> f64| {
+        format!("{:.0}", contended.median(|round| figure(&round.latency)))
     };
     rows(
         results,
         &[
-            ("beside", &|beside| beside.other.to_owned()),
-            ("pace", &|beside| beside.pace.to_owned()),
-            ("server", &|beside| beside.server.clone()),
-            ("p50", &|beside| of(beside, |latency| latency.p50_us)),
-            ("p99", &|beside| of(beside, |latency| latency.p99_us)),
-            ("p99.9", &|beside| of(beside, |latency| latency.p999_us)),
-            ("max", &|beside| of(beside, |latency| latency.max_us)),
-            ("the others, per second", &|beside| {
-                let rates: Vec<String> = beside.rates().iter().map(|rate| significant(*rate, 3)).collect();
+            ("beside", &|contended| contended.other.to_owned()),
+            ("pace", &|contended| contended.pace.to_owned()),
+            ("server", &|contended| contended.server.clone()),
+            ("p50", &|contended| of(contended, |latency| latency.p50_us)),
+            ("p99", &|contended| of(contended, |latency| latency.p99_us)),
+            ("p99.9", &|contended| of(contended, |latency| latency.p999_us)),
+            ("max", &|contended| of(contended, |latency| latency.max_us)),
+            ("the others, per second", &|contended| {
+                let rates: Vec<String> = contended.rates().iter().map(|rate| significant(*rate, 3)).collect();
                 if rates.is_empty() { missing() } else { rates.join(" + ") }
             }),
-            ("their MB/s", &|beside| format!("{:.0}", beside.median(|round| round.others_bytes_per_s) / 1e6)),
+            ("their MB/s", &|contended| {
+                format!("{:.0}", contended.median(|round| round.others_bytes_per_s) / 1e6)
+            }),
         ],
     )
 }
@@ -282,7 +284,7 @@ fn right(load: &Load) -> Result<Outcome, LoadError> {
     Ok(outcome)
 }
 
-fn beside_loads(
+fn during_loads(
     loads: &[Load],
     little: impl FnOnce() -> Result<Outcome, LoadError>,
 ) -> Result<Round, LoadError> {
@@ -301,7 +303,7 @@ fn beside_loads(
     })
 }
 
-fn beside_storm(
+fn during_storm(
     addr: SocketAddr,
     keys: u64,
     little: impl FnOnce() -> Result<Outcome, LoadError>,
@@ -321,7 +323,7 @@ fn beside_storm(
 fn storms(addr: SocketAddr, count: u64, stopped: &Receiver<()>) -> io::Result<f64> {
     let keys = KeyShape::new(LONG_KEY_LEN, LONG_KEY_LEN, LONG_KEYS.min(count)).map_err(io::Error::other)?;
     let mut request = Vec::new();
-    for id in 0..ASKED as u64 {
+    for id in 0..REQUESTED as u64 {
         request.extend_from_slice(b"get ");
         keys.append(id, &mut request);
         request.extend_from_slice(b"\r\n");
@@ -352,16 +354,16 @@ mod tests {
     use std::sync::mpsc;
     use std::thread;
 
-    use super::{Beside, CROWD, Round, allow_files, storms};
+    use super::{CROWD, Contended, Round, allow_files, storms};
 
     #[test]
     fn medians_are_of_rounds_and_each_of_the_others_has_its_rate() {
         let round = |long, small| Round { others_per_s: vec![long, small], ..Round::default() };
         let rounds = vec![round(1.0, 30.0), round(3.0, 10.0), round(2.0, 20.0)];
-        let beside = Beside { other: "x", pace: "free", server: "guira".to_owned(), rounds };
-        assert_eq!(beside.rates(), [2.0, 20.0]);
-        let nobody = Beside { rounds: vec![Round::default()], ..beside };
-        assert_eq!(nobody.rates(), [0.0; 0]);
+        let contended = Contended { other: "x", pace: "free", server: "guira".to_owned(), rounds };
+        assert_eq!(contended.rates(), [2.0, 20.0]);
+        let alone = Contended { rounds: vec![Round::default()], ..contended };
+        assert_eq!(alone.rates(), [0.0; 0]);
     }
 
     #[test]

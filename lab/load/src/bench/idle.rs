@@ -66,7 +66,7 @@ pub struct Idle {
     pub bytes_per_connection: f64,
 }
 
-/// Measures one cache after the other; none when this process may not open so many files, which is reported to the log.
+/// Measures one cache after the other; none when this process may not open this many files, which is reported to the log.
 pub(super) fn run(case: Case, bench: &mut Bench<'_>) -> Result<Vec<Idle>, LoadError> {
     if let Err(error) = allow_files(case.connections) {
         // Not worth losing what was measured before.
@@ -91,7 +91,7 @@ fn measure(case: Case, kind: &Kind, options: &Options) -> Result<Idle, LoadError
     })?;
     let mut crowd = Crowd::new(server.target(Protocol::Text));
     crowd.add()?;
-    crowd.ask_first(SET, b"STORED\r\n")?;
+    crowd.send_first(SET, b"STORED\r\n")?;
     let resident_before = settled(server.process())?;
     for _ in 0..case.connections {
         crowd.add()?;
@@ -179,7 +179,7 @@ impl Crowd {
     /// Opens one more connection, and asks over it. The first finds nothing yet.
     fn add(&mut self) -> Result<(), LoadError> {
         let index = self.open()?;
-        self.ask(index, GET, if index == 0 { b"END\r\n" } else { HIT })
+        self.exchange(index, GET, if index == 0 { b"END\r\n" } else { HIT })
     }
 
     /// Opens one more connection; returns its number.
@@ -209,12 +209,12 @@ impl Crowd {
         }
     }
 
-    fn ask_first(&mut self, request: &[u8], expected: &[u8]) -> Result<(), LoadError> {
-        self.ask(0, request, expected)
+    fn send_first(&mut self, request: &[u8], expected: &[u8]) -> Result<(), LoadError> {
+        self.exchange(0, request, expected)
     }
 
     /// Sends `request` over connection `index` and requires that the reply is `expected`.
-    fn ask(&mut self, index: usize, request: &[u8], expected: &[u8]) -> Result<(), LoadError> {
+    fn exchange(&mut self, index: usize, request: &[u8], expected: &[u8]) -> Result<(), LoadError> {
         let is_whole = |reply: &[u8]| reply.len() >= expected.len() || !expected.starts_with(reply);
         self.require(index, request, is_whole, |reply| reply == expected)
     }
@@ -352,7 +352,7 @@ mod tests {
         for (count, is_right) in [(3, true), (2, false)] {
             let mut crowd = Crowd::new(Target::text(serve(count)));
             crowd.add().unwrap();
-            crowd.ask_first(SET, b"STORED\r\n").unwrap();
+            crowd.send_first(SET, b"STORED\r\n").unwrap();
             crowd.add().unwrap();
             crowd.add().unwrap();
             let result = crowd.require_open();
@@ -365,7 +365,7 @@ mod tests {
     fn a_wrong_reply_is_told() {
         let mut crowd = Crowd::new(Target::text(serve(1)));
         crowd.add().unwrap();
-        let error = crowd.ask_first(SET, HIT).unwrap_err();
+        let error = crowd.send_first(SET, HIT).unwrap_err();
         assert!(
             matches!(&error, LoadError::WrongReplies { first, .. } if first.contains("STORED")),
             "{error}"

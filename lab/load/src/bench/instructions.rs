@@ -156,7 +156,7 @@ fn per_operation(binary: &Path, args: &[String], engine: &str, case: &Case) -> R
     Ok((of_many? as f64 - of_few? as f64) / operations as f64)
 }
 
-/// The instructions of a whole server that is asked for so much.
+/// The instructions of a whole server under that load.
 fn count(binary: &Path, args: &[String], engine: &str, case: &Case, requests: u64) -> Result<u64, LoadError> {
     let fail = |problem: String| LoadError::Server { name: GUIRA.to_owned(), problem };
     let scratch = Scratch::new();
@@ -167,9 +167,9 @@ fn count(binary: &Path, args: &[String], engine: &str, case: &Case, requests: u6
     let listening = ServerProcess::listening(Spec::of_service(command), "");
     let (mut process, addr) = listening.map_err(|error| fail(error.to_string()))?;
     let model = Model::uniform(KeyShape::sixteen(), KEYS, VALUE_LEN, Mix::Only(case.operation));
-    ask(addr, 64, 1, Preload::new(model.clone(), 0, KEYS))?;
+    run_load(addr, 64, 1, Preload::new(model.clone(), 0, KEYS))?;
     let draws = Draws::new(Generator::new(model, Rng::new(1)));
-    ask(addr, case.pipeline, case.keys, Limited::new(draws, requests))?;
+    run_load(addr, case.pipeline, case.keys, Limited::new(draws, requests))?;
     process.signal(Signal::TERM);
     process.wait(WAIT_MAX).map_err(|error| fail(error.to_string()))?;
     let text = fs::read_to_string(&out).map_err(|source| LoadError::File { path: out.clone(), source })?;
@@ -180,7 +180,7 @@ fn count(binary: &Path, args: &[String], engine: &str, case: &Case, requests: u6
 }
 
 /// Sends a stream of requests to its end, over one connection.
-fn ask<S: Source>(
+fn run_load<S: Source>(
     addr: std::net::SocketAddr,
     pipeline: usize,
     keys: u32,

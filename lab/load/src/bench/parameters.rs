@@ -16,7 +16,7 @@ pub enum Scale {
 }
 
 impl Scale {
-    /// So many keys or bytes, or the part of them that a short bench has.
+    /// This many keys or bytes, or the part of them that a short bench has.
     pub(super) const fn part(self, full: u64) -> u64 {
         match self {
             Self::Full => full,

@@ -85,10 +85,10 @@ fn servers(results: &[LoadResult]) -> Vec<&str> {
 fn ratios<'a>(servers: &[&'a str]) -> Vec<(&'a str, &'a str)> {
     let of = |wanted: &'static str| servers.iter().copied().filter(move |&server| server == wanted);
     let others = || servers.iter().copied().filter(|&server| server != GUIRA);
-    let beside = of(GUIRA).flat_map(|guira| others().map(move |other| (guira, other)));
+    let during = of(GUIRA).flat_map(|guira| others().map(move |other| (guira, other)));
     let below = of(FLOOR)
         .flat_map(|floor| others().filter(|&server| server != FLOOR).map(move |server| (server, floor)));
-    beside.chain(below).collect()
+    during.chain(below).collect()
 }
 
 fn hit_ratios(results: &[LoadResult]) -> String {
@@ -130,7 +130,7 @@ mod tests {
     use super::{all, loads};
     use crate::bench::delete_prefix::{Deleted, Rate, Round as DeleteRound};
     use crate::bench::dump::Dumped;
-    use crate::bench::fairness::{Beside, Round};
+    use crate::bench::fairness::{Contended, Round};
     use crate::bench::idle::Idle;
     use crate::bench::instructions::Counted;
     use crate::bench::takeover::TakenOver;
@@ -228,7 +228,7 @@ mod tests {
             others_per_s,
             others_bytes_per_s: 2e6,
         };
-        let of = |rounds| Beside { other: "metadump", pace: "free", server: "guira".to_owned(), rounds };
+        let of = |rounds| Contended { other: "metadump", pace: "free", server: "guira".to_owned(), rounds };
         let rounds = vec![round(3.0, vec![10.0, 2000.0]), round(1.0, vec![10.0, 1000.0])];
         let alone = vec![round(1.0, Vec::new())];
         let text = all(&Results { beside: vec![of(rounds), of(alone)], ..Results::default() });

@@ -197,8 +197,8 @@ fn load(addr: SocketAddr, case: &Case, seed: u64) -> Load {
 fn is_served(mut client: &TcpStream) -> bool {
     let mut line = String::new();
     let timed = client.set_read_timeout(Some(WAIT_MAX)).is_ok();
-    let asked = timed && client.write_all(b"mn\r\n").is_ok();
-    asked && BufReader::new(client).read_line(&mut line).is_ok() && line == "MN\r\n"
+    let is_sent = timed && client.write_all(b"mn\r\n").is_ok();
+    is_sent && BufReader::new(client).read_line(&mut line).is_ok() && line == "MN\r\n"
 }
 
 #[cfg(test)]

@@ -47,7 +47,7 @@ struct Bench {
 }
 
 /// A client that sent gets of this many keys at the time 1000.
-fn asked(requests: usize) -> Bench {
+fn bench_with(requests: usize) -> Bench {
     asked_by(requests, Gets::from(0))
 }
 
@@ -97,7 +97,7 @@ impl Bench {
 
 #[test]
 fn replies_come_in_any_order_and_in_pieces() {
-    let mut bench = asked(3);
+    let mut bench = bench_with(3);
     for id in 0..3_u8 {
         let (header, text) = bench.request();
         assert_eq!((header, text), (vec![0, id, 0, 0, 0, 1, 0, 0], format!("get key{id}\r\n")));
@@ -157,7 +157,7 @@ fn the_values_of_a_get_of_several_keys_may_have_messages_of_their_own() {
 
 #[test]
 fn an_unanswered_request_is_given_up_and_its_reply_is_late() {
-    let mut bench = asked(2);
+    let mut bench = bench_with(2);
     bench.request();
     bench.send(1, 0, 1, &bench.hit(1));
     bench.receive().unwrap();
@@ -176,7 +176,7 @@ fn an_unanswered_request_is_given_up_and_its_reply_is_late() {
 
 #[test]
 fn a_number_that_is_used_again_is_not_given_up_any_more() {
-    let mut bench = asked(1);
+    let mut bench = bench_with(1);
     bench.request();
     assert!(bench.client.give_up(&mut bench.counters, 1001 + PATIENCE_NS));
     // As after 65,536 requests.
@@ -194,7 +194,7 @@ fn a_number_that_is_used_again_is_not_given_up_any_more() {
 
 #[test]
 fn a_miss_is_followed_by_a_datagram_with_a_set() {
-    let mut bench = asked(1);
+    let mut bench = bench_with(1);
     bench.request();
     bench.send(0, 0, 1, b"END\r\n");
     bench.receive().unwrap();
@@ -212,7 +212,7 @@ fn a_miss_is_followed_by_a_datagram_with_a_set() {
 
 #[test]
 fn wrong_values_are_found() {
-    let mut bench = asked(1);
+    let mut bench = bench_with(1);
     bench.request();
     let mut hit = bench.hit(0);
     hit[20] ^= 1;
@@ -234,7 +234,7 @@ fn what_is_no_part_of_a_reply_ends_the_reading() {
         (|bench, hit| bench.send(0, 0, 1, &[hit, b"END\r\n"].concat()), "received without a request"),
     ];
     for (send, told) in cases {
-        let mut bench = asked(1);
+        let mut bench = bench_with(1);
         bench.request();
         send(&bench, &hit(&bench));
         let Err(ReadError::Reply(error)) = bench.receive() else { panic!("{told}: it was taken") };
@@ -244,7 +244,7 @@ fn what_is_no_part_of_a_reply_ends_the_reading() {
 
 #[test]
 fn no_more_is_open_than_numbers_tell_apart() {
-    let mut bench = asked(OPEN_MAX - 1);
+    let mut bench = bench_with(OPEN_MAX - 1);
     assert!(!bench.client.is_full());
     let values = ValuePool::new(100);
     bench.client.push_next(&mut Gets::from(0), &values, STYLE, 1000).unwrap();

@@ -23,7 +23,7 @@ impl Conversation for Parser {
         Access::Free
     }
 
-    fn is_midway(&self) -> bool {
+    fn has_partial_request(&self) -> bool {
         self.skip > 0
     }
 }

@@ -36,10 +36,10 @@ fn accept(listener: &TcpListener) -> TcpStream {
 }
 
 #[track_caller]
-fn hear(stream: &mut TcpStream, expected: &[u8]) {
-    let mut heard = vec![0; expected.len()];
-    stream.read_exact(&mut heard).unwrap();
-    assert_eq!(heard, expected);
+fn receive(stream: &mut TcpStream, expected: &[u8]) {
+    let mut received = vec![0; expected.len()];
+    stream.read_exact(&mut received).unwrap();
+    assert_eq!(received, expected);
 }
 
 #[track_caller]
@@ -65,9 +65,9 @@ fn clients_have_servers_in_turn_and_bytes_go_both_ways() {
     for (number, (client, server)) in clients.iter_mut().enumerate() {
         let (question, answer) = ([b"no request\0", &[number as u8][..]].concat(), [number as u8, 0xff]);
         client.write_all(&question).unwrap();
-        hear(server, &question);
+        receive(server, &question);
         server.write_all(&answer).unwrap();
-        hear(client, &answer);
+        receive(client, &answer);
     }
 }
 
@@ -79,11 +79,11 @@ fn what_is_under_way_arrives_after_either_end_has_ended_its_part() {
     client.write_all(b"last request").unwrap();
     client.shutdown(Shutdown::Write).unwrap();
     let mut server = accept(&server);
-    hear(&mut server, b"last request");
+    receive(&mut server, b"last request");
     assert!(is_closed(&mut server));
     server.write_all(b"last reply").unwrap();
     drop(server);
-    hear(&mut client, b"last reply");
+    receive(&mut client, b"last reply");
     assert!(is_closed(&mut client));
 }
 
@@ -97,12 +97,12 @@ fn a_client_whose_server_is_gone_loses_its_connection_and_others_are_served() {
     let mut server = accept(&alive.0);
     assert!(lost.read(&mut [0; 16]).map_or(true, |count| count == 0));
     served.write_all(b"x").unwrap();
-    hear(&mut server, b"x");
+    receive(&mut server, b"x");
     // The place of the pair that has ended serves the next two.
     assert!(connect(addr).read(&mut [0; 16]).map_or(true, |count| count == 0));
     let mut next = connect(addr);
     next.write_all(b"y").unwrap();
-    hear(&mut accept(&alive.0), b"y");
+    receive(&mut accept(&alive.0), b"y");
 }
 
 #[test]
@@ -124,11 +124,11 @@ fn an_end_that_does_not_read_stops_the_other_and_loses_nothing() {
         is_still.then_some(())
     };
     Deadline::after(WAIT).poll(is_stopped).expect("the relay holds a bounded amount");
-    let mut heard = vec![0; sent];
-    client.read_exact(&mut heard).unwrap();
-    assert!(heard.iter().enumerate().all(|(at, byte)| *byte == block[at % PIECE]));
-    // It goes on.
+    let mut received = vec![0; sent];
+    client.read_exact(&mut received).unwrap();
+    assert!(received.iter().enumerate().all(|(at, byte)| *byte == block[at % PIECE]));
+    // It continues.
     server.set_nonblocking(false).unwrap();
     server.write_all(b"more").unwrap();
-    hear(&mut client, b"more");
+    receive(&mut client, b"more");
 }

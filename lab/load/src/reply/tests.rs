@@ -35,7 +35,7 @@ struct Bench {
     counters: Counters,
 }
 
-fn asked(operation: Operation, requests: u32, multiget_keys: u32) -> Bench {
+fn bench_with(operation: Operation, requests: u32, multiget_keys: u32) -> Bench {
     let values = ValuePool::new(100);
     let mut outbox = Outbox::default();
     let mut keys = Keys { operation, left: requests, next_id: 0 };
@@ -67,7 +67,7 @@ impl Bench {
 
 #[test]
 fn hits_and_misses_of_a_multiget_are_told_apart() {
-    let mut bench = asked(Operation::Multiget, 1, 4);
+    let mut bench = bench_with(Operation::Multiget, 1, 4);
     let input = [bench.reply(1), bench.reply(3), b"END\r\n".to_vec()].concat();
     assert_eq!(bench.read(&input), Ok(input.len()));
     let counts = &bench.counters.counts;
@@ -78,7 +78,7 @@ fn hits_and_misses_of_a_multiget_are_told_apart() {
 
 #[test]
 fn a_reply_may_come_byte_by_byte() {
-    let mut bench = asked(Operation::Get, 2, 1);
+    let mut bench = bench_with(Operation::Get, 2, 1);
     let input = [bench.reply(0), b"END\r\nEND\r\n".to_vec()].concat();
     let (mut from, mut to) = (0, 0);
     while from < input.len() {
@@ -91,7 +91,7 @@ fn a_reply_may_come_byte_by_byte() {
 
 #[test]
 fn wrong_contents_are_found() {
-    let mut bench = asked(Operation::Get, 1, 1);
+    let mut bench = bench_with(Operation::Get, 1, 1);
     let mut input = bench.reply(0);
     let last = input.len() - 3;
     input[last] ^= 1;
@@ -103,7 +103,7 @@ fn wrong_contents_are_found() {
 
 #[test]
 fn another_keys_value_is_found() {
-    let mut bench = asked(Operation::Get, 1, 1);
+    let mut bench = bench_with(Operation::Get, 1, 1);
     let mut input = b"VALUE key0 0 5\r\n".to_vec();
     input.extend(bench.value(1, 5));
     input.extend(b"\r\nEND\r\n");
@@ -113,7 +113,7 @@ fn another_keys_value_is_found() {
 
 #[test]
 fn a_wrong_length_is_found_even_without_a_look_at_the_contents() {
-    let mut bench = asked(Operation::Get, 1, 1);
+    let mut bench = bench_with(Operation::Get, 1, 1);
     bench.judge.check = Check::Contents { sample: 1000 };
     bench.judge.until_sample = 500;
     bench.read(b"VALUE key0 0 4\r\nabcd\r\nEND\r\n").unwrap();
@@ -123,20 +123,20 @@ fn a_wrong_length_is_found_even_without_a_look_at_the_contents() {
 
 #[test]
 fn wrong_flags_and_wrong_keys_are_found() {
-    let mut bench = asked(Operation::Get, 1, 1);
+    let mut bench = bench_with(Operation::Get, 1, 1);
     let mut input = b"VALUE key0 9 5\r\n".to_vec();
     input.extend(bench.value(0, 5));
     input.extend(b"\r\nEND\r\n");
     bench.read(&input).unwrap();
     assert_eq!(bench.counters.counts.wrong, 1);
-    let mut bench = asked(Operation::Get, 1, 1);
+    let mut bench = bench_with(Operation::Get, 1, 1);
     bench.read(b"VALUE nobody 0 1\r\nx\r\nEND\r\n").unwrap();
     assert_eq!(bench.counters.counts.wrong, 1);
 }
 
 #[test]
 fn a_traces_value_may_have_any_length_whose_contents_are_right() {
-    let mut bench = asked(Operation::Get, 2, 1);
+    let mut bench = bench_with(Operation::Get, 2, 1);
     bench.judge.check = Check::AnyLength { sample: 1 };
     let mut input = b"VALUE key0 0 7\r\n".to_vec();
     input.extend(bench.value(0, 7));
@@ -147,7 +147,7 @@ fn a_traces_value_may_have_any_length_whose_contents_are_right() {
 
 #[test]
 fn framing_only_accepts_any_key_and_value() {
-    let mut bench = asked(Operation::Multiget, 1, 2);
+    let mut bench = bench_with(Operation::Multiget, 1, 2);
     bench.judge.check = Check::Framing;
     bench.read(b"VALUE any0 0 5\r\n12345\r\nVALUE other 0 3\r\nabc\r\nEND\r\n").unwrap();
     assert_eq!((bench.counters.counts.hits, bench.counters.counts.wrong), (2, 0));
@@ -155,7 +155,7 @@ fn framing_only_accepts_any_key_and_value() {
 
 #[test]
 fn refusals_are_counted_and_shown() {
-    let mut bench = asked(Operation::Set, 2, 1);
+    let mut bench = bench_with(Operation::Set, 2, 1);
     bench.read(b"SERVER_ERROR out of memory storing object\r\nSTORED\r\n").unwrap();
     assert_eq!((bench.counters.counts.sets, bench.counters.counts.refused), (2, 1));
     assert_eq!(bench.counters.examples, ["SERVER_ERROR out of memory storing object"]);
@@ -163,20 +163,20 @@ fn refusals_are_counted_and_shown() {
 
 #[test]
 fn deletes_are_answered_either_way() {
-    let mut bench = asked(Operation::Delete, 2, 1);
+    let mut bench = bench_with(Operation::Delete, 2, 1);
     bench.read(b"DELETED\r\nNOT_FOUND\r\n").unwrap();
     assert_eq!((bench.counters.counts.deletes, bench.counters.counts.refused), (2, 0));
 }
 
 #[test]
 fn what_is_no_reply_ends_the_reading() {
-    let mut bench = asked(Operation::Set, 1, 1);
+    let mut bench = bench_with(Operation::Set, 1, 1);
     assert!(matches!(bench.read(b"ERROR\r\n"), Err(ReplyError::Unexpected { .. })));
-    let mut bench = asked(Operation::Get, 1, 1);
+    let mut bench = bench_with(Operation::Get, 1, 1);
     assert!(matches!(bench.read(b"VALUE key0 0 5\r\n12345XXEND\r\n"), Err(ReplyError::Malformed(_))));
-    let mut bench = asked(Operation::Get, 1, 1);
+    let mut bench = bench_with(Operation::Get, 1, 1);
     assert!(matches!(bench.read(&[b'x'; 5000]), Err(ReplyError::Malformed(_))));
-    let mut bench = asked(Operation::Get, 1, 1);
+    let mut bench = bench_with(Operation::Get, 1, 1);
     let input = [bench.reply(0), b"END\r\nEND\r\n".to_vec()].concat();
     assert!(matches!(bench.read(&input), Err(ReplyError::Unasked(_))));
 }

@@ -1,6 +1,7 @@
 //! `stats mrc`: the hit ratios of more memory, less memory, and other policies.
 
-use super::{Admin, Lines};
+use super::Admin;
+use super::text::Lines;
 use crate::background::push_encoded;
 use guira_advice::{Advice, Advisor, LongSet, Policies, PoolAdvice, SCALES, WorkingSet};
 use guira_memory::MIB;
@@ -9,7 +10,7 @@ use guira_protocol::fits_in_text;
 impl Admin {
     /// Answers `stats mrc`, but for its end.
     pub(super) fn advise(&self, advisor: &Advisor, out: &mut Lines<'_>) {
-        self.auto.pulse(self.shared.clock.now());
+        self.auto.pulse(self.clock.now());
         advisor.policies().iter().for_each(|policies| show_policies(out, policies));
         out.stat("policy_changes", self.auto.describe().changes);
         let Some(advice) = advisor.advice() else { return };
@@ -22,17 +23,17 @@ impl Admin {
         show_set(out, "", advice.working_set);
         show_long_sets(out, "", &advice.long_sets);
         // Prefixes are parts of keys.
-        let families = if self.shared.options.disable_dumping { &[] } else { &advice.families[..] };
+        let families = if self.options.disable_dumping { &[] } else { &advice.families[..] };
         for family in families {
             let name = name_of(&family.prefix);
             out.stat(&format!("prefix:{name}:share"), format!("{:.4}", family.share));
             for (scale, ratio) in SCALES.into_iter().zip(family.hit_ratios) {
                 out.stat(&format!("prefix:{name}:hit_ratio:{scale}"), known(ratio));
             }
-            let whose = format!("prefix:{name}:");
-            show_set(out, &whose, family.working_set);
-            show_long_sets(out, &whose, &family.long_sets);
-            out.stat(&format!("{whose}pool"), pool(family.pool));
+            let prefix = format!("prefix:{name}:");
+            show_set(out, &prefix, family.working_set);
+            show_long_sets(out, &prefix, &family.long_sets);
+            out.stat(&format!("{prefix}pool"), pool(family.pool));
         }
     }
 }
@@ -71,11 +72,11 @@ fn show_sample(out: &mut Lines<'_>, advice: &Advice, dropped: u64) {
     out.stat("seconds", advice.seconds);
     out.stat("reads", advice.reads);
     out.stat("hit_ratio", known(advice.measured));
-    out.stat("sample_rate", format!("{:.8}", advice.rate));
+    out.stat("sample_rate", format!("{:.8}", advice.sample.rate));
     out.stat("sample_reads", advice.sampled_reads);
-    out.stat("sample_keys", advice.keys);
-    out.stat("sample_objects", advice.objects);
-    out.stat("sample_bytes", advice.bytes);
+    out.stat("sample_keys", advice.sample.keys);
+    out.stat("sample_objects", advice.sample.objects);
+    out.stat("sample_bytes", advice.sample.bytes);
     out.stat("sample_dropped", dropped);
     let served = advice.policies.iter().find(|one| one.is_served);
     out.stat("policy", served.map_or("NULL".to_owned(), |one| one.policy.to_string()));
@@ -84,26 +85,26 @@ fn show_sample(out: &mut Lines<'_>, advice: &Advice, dropped: u64) {
     }
 }
 
-fn show_set(out: &mut Lines<'_>, whose: &str, set: WorkingSet) {
-    out.stat(&format!("{whose}working_set_keys"), set.keys);
-    out.stat(&format!("{whose}working_set_bytes"), set.bytes);
-    out.stat(&format!("{whose}churn"), known(set.churn));
+fn show_set(out: &mut Lines<'_>, prefix: &str, set: WorkingSet) {
+    out.stat(&format!("{prefix}working_set_keys"), set.keys);
+    out.stat(&format!("{prefix}working_set_bytes"), set.bytes);
+    out.stat(&format!("{prefix}churn"), known(set.churn));
 }
 
 /// Sets of a day and a week, and the share of the week's keys that a day does not have: how much the keys change within it.
-fn show_long_sets(out: &mut Lines<'_>, whose: &str, sets: &[LongSet; 2]) {
+fn show_long_sets(out: &mut Lines<'_>, prefix: &str, sets: &[LongSet; 2]) {
     for LongSet { name, seconds, keys, bytes: [least, mean, most], churn } in sets {
-        out.stat(&format!("{whose}{name}_seconds"), seconds);
-        out.stat(&format!("{whose}{name}_keys"), keys);
-        out.stat(&format!("{whose}{name}_bytes_min"), least);
-        out.stat(&format!("{whose}{name}_bytes_mean"), mean);
-        out.stat(&format!("{whose}{name}_bytes_max"), most);
-        out.stat(&format!("{whose}{name}_churn"), known(*churn));
+        out.stat(&format!("{prefix}{name}_seconds"), seconds);
+        out.stat(&format!("{prefix}{name}_keys"), keys);
+        out.stat(&format!("{prefix}{name}_bytes_min"), least);
+        out.stat(&format!("{prefix}{name}_bytes_mean"), mean);
+        out.stat(&format!("{prefix}{name}_bytes_max"), most);
+        out.stat(&format!("{prefix}{name}_churn"), known(*churn));
     }
     let [day, week] = sets;
     let beyond_a_day = 1.0 - day.keys as f64 / week.keys as f64;
     let is_known = week.seconds > day.seconds && week.keys > 0;
-    out.stat(&format!("{whose}week_beyond_day"), known(is_known.then(|| beyond_a_day.max(0.0))));
+    out.stat(&format!("{prefix}week_beyond_day"), known(is_known.then(|| beyond_a_day.max(0.0))));
 }
 
 /// What a pool of its own would do, in a line.

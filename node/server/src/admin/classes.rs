@@ -1,9 +1,9 @@
 //! `stats items` and `stats slabs`.
 
+use super::Admin;
 use super::general::absent;
 use super::lines::{ITEMS, ITEMS_LAST, SLABS, SLABS_LAST};
-use super::{Admin, Lines};
-use crate::shared::Shared;
+use super::text::Lines;
 use guira_commands::BY_CLASS;
 use guira_sync::metrics::Metric;
 
@@ -41,15 +41,9 @@ impl Admin {
             let mut slab = |name: &str, value: u64| out.stat(&format!("{}:{name}", class.id), value);
             SLABS.iter().for_each(|line| slab(line.metric.name, (line.value)(class)));
             for what in BY_CLASS {
-                slab(what.name(), self.shared.class_sum(class.id, what));
+                slab(what.name(), self.statistics.class_sum(class.id, what));
             }
         }
         out.lines(SLABS_LAST, &self.figures(&stats));
     }
-}
-
-/// The items to store in a class without a cas unique, about.
-pub(super) fn plain_sets(shared: &Shared, class: u32) -> u64 {
-    let class = u8::try_from(class).unwrap_or(0);
-    shared.workers.iter().map(|(_, commands)| commands.classes.plain_sets(class)).sum()
 }

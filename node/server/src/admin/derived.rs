@@ -9,7 +9,6 @@ use crate::latency::Series;
 use crate::memory_split::MemorySplit;
 use guira_commands::{BY_CLASS, CommandCount};
 use guira_contract::{ClassStats, EngineStats, Opening};
-use guira_sync::atomic::Ordering::Relaxed;
 use guira_web::{Exposition, Family, Form, Usage};
 
 /// Makes a constant for each family, and the list of all.
@@ -86,14 +85,14 @@ impl Admin {
 
     /// What the exporter takes from settings: only while the crawler may run, as it does.
     fn add_settings(&self, out: &mut Exposition) {
-        if !self.crawler.load(Relaxed) {
+        if !self.verbs.crawler.is_enabled() {
             return;
         }
         out.sample(CRAWLER_ENABLED, &[], 1);
-        out.sample(CRAWLER_SLEEP, &[], self.crawler_sleep.load(Relaxed));
-        out.sample(CRAWLER_TO_CRAWL, &[], self.crawler_tocrawl.load(Relaxed));
+        out.sample(CRAWLER_SLEEP, &[], self.verbs.crawler.sleep());
+        out.sample(CRAWLER_TO_CRAWL, &[], self.verbs.crawler.tocrawl());
         out.sample(MAINTAINER, &[], 0);
-        let lists = self.lru_settings();
+        let lists = self.verbs.lru.settings();
         for (what, setting) in [
             (HOT_PERCENT, "hot_lru_pct"),
             (WARM_PERCENT, "warm_lru_pct"),
@@ -120,18 +119,18 @@ impl Admin {
                 add(out, metric, Scope::Class, &slab, "0");
             }
         }
-        let sum = |what| self.shared.class_sum(class.id, what);
+        let sum = |what| self.statistics.class_sum(class.id, what);
         for what in BY_CLASS {
             let metric = &CommandCount::ROWS[what as usize];
             add(out, metric, Scope::CommandsOfClass, &slab, &sum(what).to_string());
         }
-        out.sample(SLAB_COMMANDS, &[&id, "set", "hit"], classes::plain_sets(&self.shared, class.id));
+        out.sample(SLAB_COMMANDS, &[&id, "set", "hit"], self.statistics.plain_sets(class.id));
     }
 
     fn add_start(&self, out: &mut Exposition, is_ready: bool) {
         out.sample(READY, &[], u32::from(is_ready));
-        let clock = &self.shared.clock;
-        let started = clock.now_unix().saturating_sub(self.shared.started.elapsed().as_secs());
+        let clock = &self.clock;
+        let started = clock.now_unix().saturating_sub(self.statistics.uptime().as_secs());
         out.sample(START_TIME, &[], started);
         let (start, region, items) = self.settings.start();
         out.sample(START_INFO, &[start, region], 1);
@@ -145,15 +144,15 @@ impl Admin {
         out.sample(RESIDENT, &[], Usage::now().resident);
     }
 
-    /// How a ceiling of so many bytes is divided.
+    /// How a ceiling of this many bytes is divided.
     pub(super) fn memory_parts(&self, memory: u64) -> Vec<(&'static str, usize)> {
-        MemorySplit::of_running(&self.shared.options, memory as usize).parts()
+        MemorySplit::of_running(&self.options, memory as usize).parts()
     }
 
     fn add_policy(&self, out: &mut Exposition, stats: &EngineStats) {
         let choice = &self.settings.choice;
         let access = choice.access().unwrap_or("");
-        let names = [VERSION, self.shared.options.engine.as_str(), &choice.index(), access];
+        let names = [VERSION, self.options.engine.as_str(), &choice.index(), access];
         out.sample(ENGINE_INFO, &names, 1);
         let (policy, next) = self.control.policy();
         let options = policy.to_string();
@@ -174,19 +173,19 @@ impl Admin {
     }
 
     fn add_workers(&self, out: &mut Exposition) {
-        let shared = &self.shared;
-        for (index, (_, commands)) in shared.workers.iter().enumerate() {
+        for (index, of_worker) in self.statistics.workers().iter().enumerate() {
             let worker = index.to_string();
+            let commands = &of_worker.commands;
             out.sample(WORKER_GETS, &[&worker], commands.get(CommandCount::CmdGet));
             out.sample(WORKER_SETS, &[&worker], commands.get(CommandCount::CmdSet));
-            out.sample(WORKER_ROUNDS, &[&worker], shared.latencies[index].rounds());
+            out.sample(WORKER_ROUNDS, &[&worker], of_worker.latencies.rounds());
         }
         for series in Series::COMMANDS {
-            let histogram = shared.histogram(series);
+            let histogram = self.statistics.histogram(series);
             out.histogram(DURATION.name, DURATION.meaning, &[("command", series.name())], &histogram);
         }
-        out.histogram(QUEUE.name, QUEUE.meaning, &[], &shared.histogram(Series::Queue));
-        out.histogram(ROUND.name, ROUND.meaning, &[], &shared.histogram(Series::Round));
+        out.histogram(QUEUE.name, QUEUE.meaning, &[], &self.statistics.histogram(Series::Queue));
+        out.histogram(ROUND.name, ROUND.meaning, &[], &self.statistics.histogram(Series::Round));
     }
 }
 

@@ -13,7 +13,7 @@ pub(super) struct Differing {
     pub(super) evictions: u64,
 }
 
-/// What was shown last of them.
+/// The values shown last.
 #[derive(Debug, Default)]
 pub(super) struct Differences {
     /// LOCK: shown. Leaf. How often the counters were reset, and the most that was shown since then.
@@ -26,7 +26,7 @@ impl Differences {
         self.shown.lock().0
     }
 
-    /// What is to be shown for `now`, of counters that were read after so many resets.
+    /// The values to be shown for `now`, of counters that were read after this many resets.
     pub(super) fn show(&self, resets: u64, now: Differing) -> Differing {
         let mut shown = self.shown.lock();
         if shown.0 != resets {

@@ -1,7 +1,8 @@
 //! `stats` and `stats reset`.
 
+use super::Admin;
 use super::lines::{ENGINE, FIRST, Figures, LIMITS, Line, REGION, TLS, WATCHERS};
-use super::{Admin, Lines};
+use super::text::Lines;
 use crate::counters::{ServerCount, WorkerCount};
 use guira_commands::CommandCount;
 use guira_contract::EngineStats;
@@ -36,33 +37,35 @@ pub(super) const ELSEWHERE: &[&str] = &["memory_reserve", "policy_item_bytes", "
 
 impl Admin {
     pub(super) fn reset(&self) {
-        let mut since = self.shared.since.lock();
-        *since = self.shared.counter_values();
-        let (connections, budget) = (&self.shared.connections, &self.shared.budget);
+        let _no_other_reset = self.statistics.reset();
+        let (connections, budget) = (&self.host.connections, &self.host.budget);
         for count in
             [&connections.full, &connections.waited_us, &budget.closed_sending, &budget.closed_receiving]
         {
             count.store(0, Ordering::Relaxed);
         }
         self.control.reset_stats();
-        self.shared.prefixes.reset();
-        if let Some(advisor) = &self.shared.advisor {
+        self.observers.prefixes.reset();
+        if let Some(advisor) = &self.observers.advisor {
             advisor.reset();
         }
-        if let Some(top_keys) = &self.shared.top_keys {
-            top_keys.reset(self.shared.clock.now());
+        if let Some(top_keys) = &self.observers.top_keys {
+            top_keys.reset(self.clock.now());
         }
-        // Last: what was shown before must not come back.
+        // Last: earlier values must not come back.
         self.differences.reset();
     }
 
     /// What the values of lines are taken from.
     pub(super) fn figures<'a>(&'a self, engine: &'a EngineStats) -> Figures<'a> {
         Figures {
-            shared: &self.shared,
-            counted: self.shared.counted(),
+            host: &self.host,
+            clock: &self.clock,
+            hub: &self.observers.hub,
+            statistics: &self.statistics,
+            counted: self.statistics.counted(),
             engine,
-            memory: self.memory.load(Ordering::Relaxed),
+            memory: self.verbs.memory.bytes(),
             dropped: self.settings.dropped(),
         }
     }
@@ -73,37 +76,37 @@ impl Admin {
         self.each_general(&figures, |metric, value| out.stat(metric.name, value));
     }
 
-    /// Passes all lines of `stats` to `tell`, in memcached's order.
-    pub(super) fn each_general(&self, figures: &Figures<'_>, mut tell: impl FnMut(&Metric, &str)) {
+    /// Passes all lines of `stats` to `emit`, in memcached's order.
+    pub(super) fn each_general(&self, figures: &Figures<'_>, mut emit: impl FnMut(&Metric, &str)) {
         let counted = &figures.counted;
-        of_lines(FIRST, figures, &mut tell);
+        of_lines(FIRST, figures, &mut emit);
         for (metric, value) in CommandCount::ROWS.iter().zip(counted.commands) {
-            tell(metric, &value.to_string());
+            emit(metric, &value.to_string());
         }
         let workers = WorkerCount::ROWS.iter().zip(counted.workers);
         for ((metric, value), what) in workers.zip(WorkerCount::ALL) {
             if what != WorkerCount::Yields && self.is_shown(what) {
-                tell(metric, &value.to_string());
+                emit(metric, &value.to_string());
             }
         }
-        of_lines(LIMITS, figures, &mut tell);
+        of_lines(LIMITS, figures, &mut emit);
         let yields = WorkerCount::Yields as usize;
-        tell(&WorkerCount::ROWS[yields], &counted.workers[yields].to_string());
+        emit(&WorkerCount::ROWS[yields], &counted.workers[yields].to_string());
         for (metric, value) in ServerCount::ROWS.iter().zip(counted.server) {
-            tell(metric, &value.to_string());
+            emit(metric, &value.to_string());
         }
-        [WATCHERS, TLS, ENGINE].into_iter().for_each(|lines| of_lines(lines, figures, &mut tell));
+        [WATCHERS, TLS, ENGINE].into_iter().for_each(|lines| of_lines(lines, figures, &mut emit));
         for (metric, value) in figures.engine.rows().filter(|(row, _)| !ELSEWHERE.contains(&row.name)) {
-            tell(metric, &value.to_string());
+            emit(metric, &value.to_string());
         }
-        ABSENT.iter().for_each(|metric| tell(metric, "0"));
-        of_lines(REGION, figures, &mut tell);
+        ABSENT.iter().for_each(|metric| emit(metric, "0"));
+        of_lines(REGION, figures, &mut emit);
     }
 
     /// Whether the server counts this at all: what belongs to an option that is not used is not shown.
     fn is_shown(&self, what: WorkerCount) -> bool {
         match what {
-            WorkerCount::IdleKicks => self.shared.options.idle_limit().is_some(),
+            WorkerCount::IdleKicks => self.options.idle_limit().is_some(),
             WorkerCount::Datagrams => self.settings.udp_port != 0,
             WorkerCount::MicaDatagrams
             | WorkerCount::MicaRequests
@@ -111,7 +114,7 @@ impl Admin {
             | WorkerCount::MicaDropped
             | WorkerCount::MicaUnsent
             | WorkerCount::MicaMoved
-            | WorkerCount::MicaMisdirected => self.shared.options.serves_mica(),
+            | WorkerCount::MicaMisdirected => self.options.serves_mica(),
             WorkerCount::Forwarded => self.control.partitioning().is_some(),
             _ => true,
         }
@@ -119,19 +122,19 @@ impl Admin {
 
     /// How many of MICA's datagrams each worker finds at once: `worker:size`, where a size stands for those down to half of it.
     pub(super) fn bursts(&self, out: &mut Lines<'_>) {
-        for (worker, sizes) in self.shared.bursts.iter().enumerate() {
-            for (most, count) in sizes.counts() {
-                out.stat(&format!("{worker}:{most}"), count);
+        for (index, worker) in self.statistics.workers().iter().enumerate() {
+            for (most, count) in worker.bursts.counts() {
+                out.stat(&format!("{index}:{most}"), count);
             }
         }
     }
 }
 
-/// Passes lines with their values to `tell`.
-pub(super) fn of_lines(lines: &[Line], figures: &Figures<'_>, tell: &mut impl FnMut(&Metric, &str)) {
+/// Passes lines with their values to `emit`.
+pub(super) fn of_lines(lines: &[Line], figures: &Figures<'_>, emit: &mut impl FnMut(&Metric, &str)) {
     for line in lines {
         if let Some(value) = (line.value)(figures) {
-            tell(&line.metric, &value);
+            emit(&line.metric, &value);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! `stats latency`.
 
-use super::{Admin, Lines};
+use super::Admin;
+use super::text::Lines;
 use crate::latency::Series;
 
 /// The shares of requests that are shown, and how they are called.
@@ -14,10 +15,10 @@ pub(super) enum Detail {
 }
 
 impl Admin {
-    /// How long requests take, in microseconds: `series:what`. Only what was measured at all.
+    /// How long requests take, in microseconds: `series:what`. Only series with samples.
     pub(super) fn latencies(&self, detail: Detail, out: &mut Lines<'_>) {
         for series in Series::COMMANDS.into_iter().chain([Series::Queue, Series::Round]) {
-            let histogram = self.shared.histogram(series);
+            let histogram = self.statistics.histogram(series);
             let count = histogram.count();
             if count == 0 {
                 continue;

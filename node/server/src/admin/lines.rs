@@ -2,23 +2,29 @@
 
 use crate::VERSION;
 use crate::counters::{CounterValues, TOTAL_CONNECTIONS};
-use crate::shared::Shared;
+use crate::statistics::Statistics;
+use crate::watch::Hub;
 use crate::worker::INPUT_BYTES;
 use guira_contract::{ClassStats, Dropped, EngineStats};
+use guira_serving::Host;
 use guira_sync::atomic::Ordering::Relaxed;
+use guira_sync::clock::CoarseClock;
 use guira_sync::metrics::{Kind, Metric, Unit};
 use guira_transport::{Resumption, TlsAcceptor, TlsFailure};
 use guira_web::Usage;
 
 /// What the values of lines are taken from.
 pub(super) struct Figures<'a> {
-    pub(super) shared: &'a Shared,
-    /// What was counted since the last reset.
+    pub(super) host: &'a Host,
+    pub(super) clock: &'a CoarseClock,
+    pub(super) hub: &'a Hub,
+    pub(super) statistics: &'a Statistics,
+    /// The counters since the last reset.
     pub(super) counted: CounterValues,
     pub(super) engine: &'a EngineStats,
     /// The ceiling of the process, in bytes.
     pub(super) memory: u64,
-    /// What was damaged of the region, if there is one.
+    /// The damage of the region, if there is one.
     pub(super) dropped: Option<Dropped>,
 }
 
@@ -69,47 +75,47 @@ lines! {
     /// What comes before the counts of commands.
     FIRST: Line always;
     "pid", Gauge, Text, "Process id." => |_| std::process::id();
-    "uptime", Gauge, Seconds, "Time since the start of the server." as "memcached_uptime_seconds" => |it| it.shared.started.elapsed().as_secs();
-    "time", Gauge, Seconds, "Time since 1970." as "memcached_time_seconds" => |it| it.shared.clock.now_unix();
+    "uptime", Gauge, Seconds, "Time since the start of the server." as "memcached_uptime_seconds" => |it| it.statistics.uptime().as_secs();
+    "time", Gauge, Seconds, "Time since 1970." as "memcached_time_seconds" => |it| it.clock.now_unix();
     "version", Gauge, Text, "The compatible version of memcached, and Guira's version." as "memcached_version" => |_| VERSION;
     "libevent", Gauge, Text, "none: the server has its own event loop." => |_| "none";
     "pointer_size", Gauge, Count, "Bits of a pointer." => |_| usize::BITS;
     "rusage_user", Counter, Seconds, "User time of the process." as "memcached_process_user_cpu_seconds_total" => |_| Usage::now().user;
     "rusage_system", Counter, Seconds, "System time of the process." as "memcached_process_system_cpu_seconds_total" => |_| Usage::now().system;
-    "max_connections", Gauge, Count, "Maximum connections." as "memcached_max_connections" => |it| it.shared.connections.max();
-    "curr_connections", Gauge, Count, "Connections." as "memcached_current_connections" => |it| it.shared.connections.current.load(Relaxed);
+    "max_connections", Gauge, Count, "Maximum connections." as "memcached_max_connections" => |it| it.host.connections.max();
+    "curr_connections", Gauge, Count, "Connections." as "memcached_current_connections" => |it| it.host.connections.current.load(Relaxed);
     TOTAL_CONNECTIONS, Counter, Count, "Connections accepted." as "memcached_connections_total" => |it| it.counted.total_connections;
     "rejected_connections", Counter, Count, "Connections refused because there were too many." as "memcached_connections_rejected_total" => |it| it.counted.rejected_connections;
-    "connection_structures", Gauge, Count, "The same as curr_connections." => |it| it.shared.connections.current.load(Relaxed);
+    "connection_structures", Gauge, Count, "The same as curr_connections." => |it| it.host.connections.current.load(Relaxed);
     // Replies are no objects, and connections have no buffers to read into: each worker has one for all of them, which is in use
     // only while it reads.
     "response_obj_count", Gauge, Count, "Always 0." => |_| 0;
     "response_obj_bytes", Gauge, Bytes, "Always 0." => |_| 0;
-    "read_buf_count", Gauge, Count, "Input buffers: one for each worker." => |it| it.shared.workers.len();
-    "read_buf_bytes", Gauge, Bytes, "Size of the input buffers." => |it| it.shared.workers.len() * INPUT_BYTES;
-    "read_buf_bytes_free", Gauge, Bytes, "The same as read_buf_bytes." => |it| it.shared.workers.len() * INPUT_BYTES;
-    "response_obj_oom", Counter, Count, "Connections closed because unread replies used up connection-memory." => |it| it.shared.budget.closed_sending.load(Relaxed);
-    "read_buf_oom", Counter, Count, "Connections closed because partial requests used up connection-memory." => |it| it.shared.budget.closed_receiving.load(Relaxed);
-    "conn_memory_used", Gauge, Bytes, "Used part of connection-memory." => |it| it.shared.budget.usage().0;
-    "conn_memory_pinned", Gauge, Bytes, "Items that replies in progress keep in memory." => |it| it.shared.budget.usage().1;
-    "conn_memory_limit", Gauge, Bytes, "Memory limit of connections: connection-memory." => |it| it.shared.budget.usage().2;
-    "reserved_fds", Gauge, Count, "Descriptors reserved for other purposes than connections." => |it| 8 + 2 * it.shared.workers.len();
+    "read_buf_count", Gauge, Count, "Input buffers: one for each worker." => |it| it.statistics.workers().len();
+    "read_buf_bytes", Gauge, Bytes, "Size of the input buffers." => |it| it.statistics.workers().len() * INPUT_BYTES;
+    "read_buf_bytes_free", Gauge, Bytes, "The same as read_buf_bytes." => |it| it.statistics.workers().len() * INPUT_BYTES;
+    "response_obj_oom", Counter, Count, "Connections closed because unread replies used up connection-memory." => |it| it.host.budget.closed_sending.load(Relaxed);
+    "read_buf_oom", Counter, Count, "Connections closed because partial requests used up connection-memory." => |it| it.host.budget.closed_receiving.load(Relaxed);
+    "conn_memory_used", Gauge, Bytes, "Used part of connection-memory." => |it| it.host.budget.usage().0;
+    "conn_memory_pinned", Gauge, Bytes, "Items that replies in progress keep in memory." => |it| it.host.budget.usage().1;
+    "conn_memory_limit", Gauge, Bytes, "Memory limit of connections: connection-memory." => |it| it.host.budget.usage().2;
+    "reserved_fds", Gauge, Count, "Descriptors reserved for other purposes than connections." => |it| 8 + 2 * it.statistics.workers().len();
 }
 
 lines! {
     /// What comes between the counts of workers and their `conn_yields`.
     LIMITS: Line always;
     "limit_maxbytes", Gauge, Bytes, "Memory limit of the whole process." as "memcached_limit_bytes" => |it| it.memory;
-    "accepting_conns", Gauge, Flag, "Whether the server accepts connections." as "memcached_accepting_connections" => |it| u32::from(!it.shared.connections.waiting.load(Relaxed));
-    "listen_disabled_num", Counter, Count, "Times the limit of connections was reached." as "memcached_connections_listener_disabled_total" => |it| it.shared.connections.full.load(Relaxed);
-    "time_in_listen_disabled_us", Counter, Microseconds, "Time in which the server accepted no connections." => |it| it.shared.connections.waited_us.load(Relaxed);
-    "threads", Gauge, Count, "Workers." => |it| it.shared.workers.len();
+    "accepting_conns", Gauge, Flag, "Whether the server accepts connections." as "memcached_accepting_connections" => |it| u32::from(!it.host.connections.waiting.load(Relaxed));
+    "listen_disabled_num", Counter, Count, "Times the limit of connections was reached." as "memcached_connections_listener_disabled_total" => |it| it.host.connections.full.load(Relaxed);
+    "time_in_listen_disabled_us", Counter, Microseconds, "Time in which the server accepted no connections." => |it| it.host.connections.waited_us.load(Relaxed);
+    "threads", Gauge, Count, "Workers." => |it| it.statistics.workers().len();
 }
 
 lines! {
     /// What comes behind the counts of the server.
     WATCHERS: Line always;
-    "log_watchers", Gauge, Count, "Watching clients." => |it| it.shared.hub.watchers();
+    "log_watchers", Gauge, Count, "Watching clients." => |it| it.hub.watchers();
 }
 
 lines! {
@@ -121,10 +127,10 @@ lines! {
     "ssl_resumed_sessions", Counter, Count, "Handshakes that resumed a session; with TLS." => |it| Some(tls(it)?.counters().resumed());
     "ssl_handshake_errors", Counter, Count, "Handshakes that failed; with TLS." => |it| Some(tls(it)?.counters().failed_handshakes());
     "ssl_proto_errors", Counter, Count, "Connections closed because of a TLS protocol error; with TLS." => |it| Some(tls(it)?.counters().failures(TlsFailure::Protocol));
-    "time_since_server_cert_refresh", Gauge, Seconds, "Time since the certificate was read; with TLS." => |it| Some(it.shared.clock.now_unix().saturating_sub(tls(it)?.status().loaded_at));
+    "time_since_server_cert_refresh", Gauge, Seconds, "Time since the certificate was read; with TLS." => |it| Some(it.clock.now_unix().saturating_sub(tls(it)?.status().loaded_at));
     "ssl_cert_reloads", Counter, Count, "Reloads of the certificate; with TLS." => |it| Some(tls(it)?.status().reloads);
     "ssl_cert_reload_errors", Counter, Count, "Failed reloads of the certificate; with TLS." => |it| Some(tls(it)?.status().failed_reloads);
-    "ssl_cert_expires_in", Gauge, Seconds, "Time until the certificate expires; with TLS." => |it| Some(tls(it)?.status().not_after - it.shared.clock.now_unix() as i64);
+    "ssl_cert_expires_in", Gauge, Seconds, "Time until the certificate expires; with TLS." => |it| Some(tls(it)?.status().not_after - it.clock.now_unix() as i64);
 }
 
 lines! {
@@ -183,5 +189,5 @@ lines! {
 }
 
 fn tls<'a>(figures: &Figures<'a>) -> Option<&'a TlsAcceptor> {
-    figures.shared.tls.as_ref()
+    figures.host.tls.as_ref()
 }

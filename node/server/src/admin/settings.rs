@@ -1,16 +1,17 @@
 //! `stats settings`.
 
+use super::Admin;
 use super::derived::start_of;
-use super::{Admin, Lines};
+use super::text::Lines;
 use crate::options::yes;
 use guira_contract::{Dropped, Opening};
 use guira_roster::Choice;
-use guira_sync::atomic::Ordering;
+use guira_sync::atomic::{AtomicU32, Ordering};
 use guira_transport::Address;
 use std::net::SocketAddr;
 
 /// What a server found when it was started.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Settings {
     pub(super) choice: Choice,
     tcp_port: u16,
@@ -18,9 +19,13 @@ pub(crate) struct Settings {
     listen: String,
     unix_path: Option<String>,
     mica: String,
-    /// What was found of the region when it was opened, if there is one.
+    /// The state of the region when it was opened, if there is one.
     found: Option<Opening>,
+    /// The level that clients have set. Relaxed: it is only shown.
+    verbosity: AtomicU32,
 }
+
+const VERBOSITY_MAX: u32 = 2;
 
 /// The order of the lines: memcached's, and then Guira's own. Names that are not here come after them.
 const ORDER: &[&str] = &[
@@ -113,7 +118,7 @@ const FIXED_OF_TLS: &[(&str, &str)] =
     &[("ssl_keyformat", "1"), ("ssl_wbuf_size", "16384"), ("ssl_kernel_tls", "no")];
 
 impl Settings {
-    /// The settings of a server that has this engine and listens at these addresses. `found` is what was found of its region.
+    /// The settings of a server that has this engine and listens at these addresses. `found` is the state of its region.
     pub(crate) fn new(
         choice: Choice,
         addresses: &[Address],
@@ -137,14 +142,19 @@ impl Settings {
             unix_path,
             mica: mica.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(","),
             found,
+            verbosity: AtomicU32::new(0),
         }
+    }
+
+    pub(super) fn set_verbosity(&self, level: u32) {
+        self.verbosity.store(level.min(VERBOSITY_MAX), Ordering::Relaxed);
     }
 
     pub(super) fn listen(&self) -> &str {
         &self.listen
     }
 
-    /// What was damaged of the region when it was opened, if there is one.
+    /// The damage of the region when it was opened, if there is one.
     pub(super) fn dropped(&self) -> Option<Dropped> {
         self.found.as_ref().map(Opening::dropped)
     }
@@ -157,36 +167,36 @@ impl Settings {
 
 impl Admin {
     pub(super) fn show_settings(&self, out: &mut Lines<'_>) {
-        let fixed = if self.shared.tls.is_some() { FIXED_OF_TLS } else { &[] };
+        let fixed = if self.host.tls.is_some() { FIXED_OF_TLS } else { &[] };
         let fixed = FIXED.iter().chain(fixed).map(|(name, value)| (*name, (*value).to_owned()));
-        let all = self.shared.options.settings().chain(self.current_settings()).chain(self.lru_settings());
+        let all = self.options.settings().chain(self.current_settings()).chain(self.verbs.lru.settings());
         let mut all: Vec<(&str, String)> = all.chain(fixed).collect();
         let place = |name: &str| ORDER.iter().position(|other| *other == name).unwrap_or(ORDER.len());
         all.sort_by_cached_key(|(name, _)| place(name));
         all.iter().for_each(|(name, value)| out.stat(name, value));
-        self.show_engine(out);
+        self.verbs.policy.show(out);
     }
 
     /// What clients have set since the start, or the server has found out.
     fn current_settings(&self) -> [(&'static str, String); 14] {
-        let (settings, relaxed) = (&self.settings, Ordering::Relaxed);
+        let (settings, crawler) = (&self.settings, &self.verbs.crawler);
         let or = |text: &str, otherwise: &str| if text.is_empty() { otherwise } else { text }.to_owned();
         [
-            ("maxbytes", self.memory.load(relaxed).to_string()),
+            ("maxbytes", self.verbs.memory.bytes().to_string()),
             ("tcpport", settings.tcp_port.to_string()),
             ("udpport", settings.udp_port.to_string()),
             ("mica", or(&settings.mica, "none")),
             ("inter", settings.listen.clone()),
-            ("verbosity", self.shared.verbosity.load(relaxed).to_string()),
+            ("verbosity", settings.verbosity.load(Ordering::Relaxed).to_string()),
             ("domain_socket", or(settings.unix_path.as_deref().unwrap_or_default(), "NULL")),
-            ("stat_key_prefix", self.shared.prefixes.delimiter().to_string()),
-            ("detail_enabled", yes(self.shared.prefixes.is_on())),
-            ("slab_automove", self.automove.load(relaxed).to_string()),
-            ("lru_crawler", yes(self.crawler.load(relaxed))),
-            ("lru_crawler_sleep", self.crawler_sleep.load(relaxed).to_string()),
-            ("lru_crawler_tocrawl", self.crawler_tocrawl.load(relaxed).to_string()),
+            ("stat_key_prefix", self.observers.prefixes.delimiter().to_string()),
+            ("detail_enabled", yes(self.observers.prefixes.is_on())),
+            ("slab_automove", self.verbs.slabs.automove().to_string()),
+            ("lru_crawler", yes(crawler.is_enabled())),
+            ("lru_crawler_sleep", crawler.sleep().to_string()),
+            ("lru_crawler_tocrawl", crawler.tocrawl().to_string()),
             // Wanted, and there is memory for it.
-            ("advice_enabled", yes(self.shared.advisor.is_some())),
+            ("advice_enabled", yes(self.observers.advisor.is_some())),
         ]
     }
 }

@@ -24,7 +24,7 @@ impl Admin {
         let (start, region, items) = self.settings.start();
         json!({
             "version": VERSION,
-            "time_ns": u64::try_from(self.shared.started.elapsed().as_nanos()).unwrap_or(u64::MAX),
+            "time_ns": u64::try_from(self.statistics.uptime().as_nanos()).unwrap_or(u64::MAX),
             "ready": fault,
             "listen": self.settings.listen(),
             "engine": self.engine_json(),
@@ -35,13 +35,13 @@ impl Admin {
             "latency": self.latency_json(),
             "classes": stats.classes.iter().map(class_json).collect::<Vec<_>>(),
             "workers": self.workers_json(),
-            "mrc": self.shared.advisor.as_ref().and_then(|advisor| self.mrc_json(advisor)),
+            "mrc": self.observers.advisor.as_ref().and_then(|advisor| self.mrc_json(advisor)),
         })
     }
 
     fn engine_json(&self) -> Value {
         let choice = &self.settings.choice;
-        json!({ "name": self.shared.options.engine, "index": choice.index(), "access": choice.access() })
+        json!({ "name": self.options.engine, "index": choice.index(), "access": choice.access() })
     }
 
     fn policy_json(&self) -> Value {
@@ -71,7 +71,7 @@ impl Admin {
     fn latency_json(&self) -> Value {
         let all = Series::COMMANDS.into_iter().chain([Series::Queue, Series::Round]);
         let named = all.map(|series| {
-            let histogram = self.shared.histogram(series);
+            let histogram = self.statistics.histogram(series);
             let buckets: Vec<(u64, u64)> = histogram.buckets().collect();
             (series.name().to_owned(), json!({ "sum_ns": histogram.sum_ns(), "buckets": buckets }))
         });
@@ -79,20 +79,20 @@ impl Admin {
     }
 
     fn workers_json(&self) -> Vec<Value> {
-        let workers = self.shared.workers.iter().zip(&self.shared.latencies);
-        let of_worker = workers.map(|((_, commands), latencies)| {
+        let of_worker = self.statistics.workers().iter().map(|worker| {
+            let commands = &worker.commands;
             json!({
                 "gets": commands.get(CommandCount::CmdGet),
                 "sets": commands.get(CommandCount::CmdSet),
-                "rounds": latencies.rounds(),
+                "rounds": worker.latencies.rounds(),
             })
         });
         of_worker.collect()
     }
 
     fn mrc_json(&self, advisor: &Advisor) -> Option<Value> {
-        self.auto.pulse(self.shared.clock.now());
-        let Advice { seconds, reads, sampled_reads, objects, measured, uncertainty, policies, .. } =
+        self.auto.pulse(self.clock.now());
+        let Advice { seconds, reads, sampled_reads, sample, measured, uncertainty, policies, .. } =
             advisor.advice()?;
         let policies = policies.iter().map(|one| {
             json!({ "policy": one.policy.to_string(), "served": one.is_served, "hit_ratios": one.hit_ratios })
@@ -101,7 +101,7 @@ impl Admin {
             "seconds": seconds,
             "reads": reads,
             "sampled_reads": sampled_reads,
-            "objects": objects,
+            "objects": sample.objects,
             "measured": measured,
             "scales": SCALES,
             "uncertainty": uncertainty,

@@ -1,6 +1,7 @@
 //! `stats topkeys`, and `/topkeys` of the admin listener. docs/guide/tune.md describes both.
 
-use super::{Admin, Lines};
+use super::Admin;
+use super::text::Lines;
 use crate::background::push_encoded;
 use crate::top_keys::{List, MEASURES, Top, TopReport, Window};
 use guira_sync::clock::Seconds;
@@ -12,7 +13,7 @@ impl Admin {
     /// # Errors
     /// The line that says why not.
     pub(super) fn top_keys(&self, now: Seconds, which: &[&str], out: &mut Lines<'_>) -> Result<(), String> {
-        let Some(top_keys) = &self.shared.top_keys else {
+        let Some(top_keys) = &self.observers.top_keys else {
             return Err("CLIENT_ERROR stats topkeys not allowed".to_owned());
         };
         let TopReport { sampling, dropped, windows } = top_keys.report(&lists(which)?, now);
@@ -24,10 +25,10 @@ impl Admin {
 
     /// All lists as JSON; null if keys are not shown.
     pub(crate) fn top_keys_json(&self) -> Value {
-        let Some(top_keys) = &self.shared.top_keys else {
+        let Some(top_keys) = &self.observers.top_keys else {
             return Value::Null;
         };
-        let report = top_keys.report(&List::ALL, self.shared.clock.now());
+        let report = top_keys.report(&List::ALL, self.clock.now());
         let windows = report.windows.iter().map(|window| (window.name.to_owned(), window_json(window)));
         json!({
             "sampling": report.sampling,
@@ -37,7 +38,7 @@ impl Admin {
     }
 }
 
-/// The lists that are asked for.
+/// The lists that are requested.
 fn lists(which: &[&str]) -> Result<Vec<List>, String> {
     let found = match which {
         [] => Some(List::ALL.to_vec()),

@@ -3,35 +3,33 @@
 //! `policy auto NAME:key=value,…` if the server has chosen it, `policy command NAME:key=value,…` if a command has. All other notes are
 //! lines of a name and a number, so that a version that does not know this line ignores it.
 
-use crate::shared::Shared;
+use super::{Owner, PolicyOwner};
 use guira_contract::{Control, Spec};
-use guira_sync::atomic::Ordering;
 
 const NAME: &str = "policy ";
 const AUTO: &str = "auto";
 const COMMAND: &str = "command";
 
-/// Whether the options leave the policy to the server.
-fn is_left_to_server(shared: &Shared) -> bool {
-    shared.options.choice().is_ok_and(|choice| choice.is_auto())
-}
-
 /// Writes the policy, or the one that is taking over; nothing if the options name a policy.
-pub(crate) fn write(shared: &Shared, control: &impl Control) -> Vec<u8> {
-    if !is_left_to_server(shared) {
+pub(crate) fn write(owner: &PolicyOwner, control: &impl Control) -> Vec<u8> {
+    if owner.configured() != Owner::Server {
         return Vec::new();
     }
     let (policy, next) = control.policy();
-    let by = if shared.policy_is_left_to_server.load(Ordering::Relaxed) { AUTO } else { COMMAND };
+    let by = match owner.now() {
+        Owner::Server => AUTO,
+        Owner::Operator => COMMAND,
+    };
     format!("{NAME}{by} {}\n", next.unwrap_or(policy)).into_bytes()
 }
 
 /// Restores the policy that was written, if the options still say `auto`. To be called before the workers start.
-pub(crate) fn read(written: &[u8], shared: &Shared, control: &impl Control) {
+pub(crate) fn read(written: &[u8], owner: &PolicyOwner, control: &impl Control) {
     let text = String::from_utf8_lossy(written);
-    let Some((by, policy)) = text.lines().find_map(kept).filter(|_| is_left_to_server(shared)) else {
+    if owner.configured() != Owner::Server {
         return;
-    };
+    }
+    let Some((by, policy)) = text.lines().find_map(kept) else { return };
     // A server that resumes after a failed takeover has it already.
     let (now, next) = control.policy();
     if next.unwrap_or(now) != policy
@@ -42,7 +40,7 @@ pub(crate) fn read(written: &[u8], shared: &Shared, control: &impl Control) {
         return;
     }
     if by == COMMAND {
-        shared.policy_is_left_to_server.store(false, Ordering::Relaxed);
+        owner.replace(Owner::Operator);
     }
 }
 

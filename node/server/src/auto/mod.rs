@@ -9,22 +9,27 @@
 //! | file | content |
 //! |---|---|
 //! | rhythm.rs | when the controller learns |
+//! | owner.rs | whether the server chooses the policy, or an operator has |
 //! | operator.rs | one change at a time: the controller's, or a command's |
 //! | kept.rs | the policy across a restart or a takeover |
 
 pub(crate) mod kept;
 mod operator;
+mod owner;
 mod rhythm;
 
-use crate::shared::Shared;
-use guira_advice::{Better, ChunkUse, Pulse, WhyBetter};
+use crate::parts::Parts;
+use crate::statistics::Statistics;
+use guira_advice::{Advisor, Better, ChunkUse, Pulse, WhyBetter};
 use guira_commands::CommandCount;
-use guira_contract::{ClassStats, Control, EngineStats, PolicyError, Spec};
+use guira_contract::{ClassStats, Control, EngineStats, PolicyError, Spec, Switch};
 use guira_roster::{Policy, policy_control};
+use guira_serving::Host;
 use guira_sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use guira_sync::clock::{Seconds, process_cpu};
+use guira_sync::clock::{CoarseClock, Seconds, process_cpu};
 use guira_sync::lock::{Mutex, MutexGuard};
 use operator::Operator;
+pub(crate) use owner::{Owner, PolicyOwner};
 use rhythm::{Due, LOOK_EVERY, PART, Rhythm};
 use std::fmt;
 use std::sync::Arc;
@@ -40,7 +45,11 @@ const NEEDED: [CommandCount; 4] =
 #[derive(Debug)]
 pub(crate) struct PolicyController {
     control: Arc<dyn Control>,
-    shared: Arc<Shared>,
+    statistics: Arc<Statistics>,
+    clock: CoarseClock,
+    advisor: Option<Arc<Advisor>>,
+    owner: Arc<PolicyOwner>,
+    evictions: Switch,
     operator: Operator,
     /// When a flush that a client has scheduled reaches the sample; 0 for never. Relaxed: a second more or less.
     flush_at: AtomicU32,
@@ -71,10 +80,15 @@ pub(crate) struct Description {
 pub(crate) struct NothingLearnt;
 
 impl PolicyController {
-    pub(crate) fn new(control: Arc<dyn Control>, shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(control: Arc<dyn Control>, parts: &Parts) -> Self {
+        let evictions = if parts.options.disable_evictions { Switch::Off } else { Switch::On };
         PolicyController {
             control,
-            shared,
+            statistics: parts.statistics.clone(),
+            clock: parts.clock.clone(),
+            advisor: parts.observers.advisor.clone(),
+            owner: parts.policy_owner.clone(),
+            evictions,
             operator: Operator::default(),
             flush_at: AtomicU32::new(0),
             changes: AtomicU64::new(0),
@@ -96,39 +110,39 @@ impl PolicyController {
     }
 
     fn is_auto(&self) -> bool {
-        self.shared.advisor.is_some() && self.shared.policy_is_left_to_server.load(Ordering::Relaxed)
+        self.advisor.is_some() && self.owner.now() == Owner::Server
     }
 
     /// The server chooses the policy from now on.
     pub(crate) fn begin_to_choose(&self) -> Result<(), NothingLearnt> {
-        if self.shared.advisor.is_none() {
+        if self.advisor.is_none() {
             return Err(NothingLearnt);
         }
-        self.shared.policy_is_left_to_server.store(true, Ordering::Relaxed);
+        self.owner.replace(Owner::Server);
         Ok(())
     }
 
     /// Switches to the policy that an operator has named. The server no longer chooses.
     pub(crate) fn switch_to(&self, policy: &Spec) -> Result<(), PolicyError> {
         // Before the switch, so that the server does not choose another policy at once.
-        let was_auto = self.shared.policy_is_left_to_server.swap(false, Ordering::Relaxed);
+        let previous = self.owner.replace(Owner::Operator);
         let switched = self.control.change_policy(policy);
         if switched.is_err() {
-            self.shared.policy_is_left_to_server.store(was_auto, Ordering::Relaxed);
+            self.owner.replace(previous);
         }
         switched
     }
 
     /// Reports the state at the start: empty, or a cache that evicts already.
     pub(crate) fn begin(&self) {
-        self.pulse(self.shared.clock.now());
+        self.pulse(self.clock.now());
     }
 
     /// Learns whenever that is due, until the server stops. Calls `each_second` once a second.
-    pub(crate) fn run(&self, mut each_second: impl FnMut(Seconds)) {
+    pub(crate) fn run(&self, host: &Host, mut each_second: impl FnMut(Seconds)) {
         let mut rhythm = Rhythm::default();
-        while !self.shared.host.is_stopping() {
-            let fine = self.shared.clock.millis();
+        while !host.is_stopping() {
+            let fine = self.clock.millis();
             let now = fine.seconds();
             let due = rhythm.due(now, fine, || self.control.stored_bytes());
             if due == Due::Second {
@@ -138,7 +152,7 @@ impl PolicyController {
                 rhythm.learnt(self.learn(now));
             }
             // Without an advisor there is only work of each second.
-            let pause = if self.shared.advisor.is_some() { LOOK_EVERY } else { SECOND };
+            let pause = if self.advisor.is_some() { LOOK_EVERY } else { SECOND };
             guira_sync::thread::park_timeout(pause);
         }
     }
@@ -150,7 +164,7 @@ impl PolicyController {
             return u64::MAX;
         };
         self.choose();
-        if let Some(advisor) = &self.shared.advisor {
+        if let Some(advisor) = &self.advisor {
             self.control.weigh_sizes(&advisor.size_weights());
         }
         self.control.stored_bytes() + (capacity / PART) as u64
@@ -158,14 +172,14 @@ impl PolicyController {
 
     /// Gives the advisor the counters of the server. Returns the memory for items, in bytes; `None` without an advisor.
     pub(crate) fn pulse(&self, now: Seconds) -> Option<f64> {
-        let advisor = self.shared.advisor.as_ref()?;
+        let advisor = self.advisor.as_ref()?;
         let flush_at = self.flush_at.load(Ordering::Relaxed);
         if flush_at != 0 && flush_at <= now.0 {
-            // A command may have scheduled another flush meanwhile.
+            // A command may have scheduled another flush.
             let _ = self.flush_at.compare_exchange(flush_at, 0, Ordering::Relaxed, Ordering::Relaxed);
             advisor.flush();
         }
-        let sum = |what| self.shared.command_sum(what);
+        let sum = |what| self.statistics.command_sum(what);
         let stats = self.control.stats();
         let pulse = Pulse {
             now,
@@ -194,7 +208,7 @@ impl PolicyController {
         let of_class = |class: &ClassStats| ChunkUse {
             chunk: class.chunk_size as usize,
             items: class.items,
-            hits: NEEDED.iter().map(|what| self.shared.class_sum(class.id, *what)).sum(),
+            hits: NEEDED.iter().map(|what| self.statistics.class_sum(class.id, *what)).sum(),
         };
         stats.classes.iter().map(of_class).collect()
     }
@@ -202,10 +216,10 @@ impl PolicyController {
     /// Changes to a policy that misses clearly less, if the server chooses.
     fn choose(&self) {
         // Without evictions no policy is better than another.
-        if !self.is_auto() || self.shared.options.disable_evictions {
+        if !self.is_auto() || self.evictions == Switch::Off {
             return;
         }
-        let better = self.shared.advisor.as_ref().and_then(|advisor| advisor.better());
+        let better = self.advisor.as_ref().and_then(|advisor| advisor.better());
         let Some((better, engine)) = better.zip(policy_control(&*self.control)) else { return };
         // A command that is under way may set the policy: the controller tries again when more was stored.
         let Some(_one_at_a_time) = self.operator.at_once() else { return };
@@ -225,7 +239,7 @@ impl PolicyController {
 
     /// Items stored now disappear at `at`.
     pub(crate) fn flush(&self, now: Seconds, at: Seconds) {
-        if let Some(advisor) = &self.shared.advisor {
+        if let Some(advisor) = &self.advisor {
             if at <= now {
                 advisor.flush();
             } else {

@@ -27,7 +27,7 @@ pub(super) enum Due {
 }
 
 impl Rhythm {
-    /// What is due at this time; `stored` returns the bytes stored since the start.
+    /// The work that is due at this time; `stored` returns the bytes stored since the start.
     pub(super) fn due(&mut self, now: Seconds, fine: Millis, stored: impl FnOnce() -> u64) -> Due {
         if now != self.second {
             self.second = now;

@@ -2,16 +2,18 @@
 //! its own, and comes back afterwards. Workers do not wait for it.
 
 mod detached;
+mod lister;
 mod listing;
+mod tasks;
 mod walker;
 
 pub(crate) use detached::DetachedConnection;
+pub(crate) use lister::Lister;
 pub(crate) use listing::{ClassFilter, LAST_DUMPED, Listing, push_encoded};
-pub(crate) use walker::{BeginWalk, begin_walk};
+pub(crate) use tasks::BackgroundTasks;
 
-use crate::shared::Shared;
 use crate::watch::LogKinds;
-use guira_sync::atomic::Ordering;
+use guira_serving::Host;
 use guira_sync::clock::Stopwatch;
 use guira_transport::{Interest, Progress, Stream, wait_for};
 use std::io;
@@ -28,7 +30,7 @@ pub(crate) enum BackgroundTask {
 
 /// How long a client may keep the one walk that there can be waiting …
 const PATIENCE: Duration = Duration::from_secs(30);
-/// … and how long if another client has asked for one meanwhile.
+/// … and how long if another client has requested one.
 const PATIENCE_WANTED: Duration = Duration::from_secs(2);
 /// Bytes a second that a client may take slowly for ever: fewer count as waiting.
 const SLOWEST: usize = 16 << 10;
@@ -48,13 +50,13 @@ impl Waited {
         self.0 = self.0.saturating_sub(Duration::from_secs(1).mul_f64(bytes as f64 / SLOWEST as f64));
     }
 
-    fn is_over(&self, shared: &Shared) -> bool {
-        let patience = if shared.walk_wanted.load(Ordering::Relaxed) { PATIENCE_WANTED } else { PATIENCE };
+    fn is_over(&self, tasks: &BackgroundTasks) -> bool {
+        let patience = if tasks.is_walk_wanted() { PATIENCE_WANTED } else { PATIENCE };
         self.0 >= patience
     }
 }
 
-/// Sends what the client takes, and waits for it while there are more than `kept` bytes left. What is sent is taken off `bytes`.
+/// Sends as much as the client takes, and waits for it while more than `kept` bytes are left. Sent bytes are removed from `bytes`.
 ///
 /// # Errors
 /// If the client is gone, has kept others waiting for too long, or the server stops.
@@ -63,17 +65,17 @@ pub(crate) fn send_down_to(
     stream: &mut Stream,
     bytes: &mut Vec<u8>,
     waited: &mut Waited,
-    shared: &Shared,
+    (host, tasks): (&Host, &BackgroundTasks),
 ) -> io::Result<()> {
     loop {
         let sent = send_some(stream, bytes)?;
         waited.took(sent);
-        shared.bytes_sent(sent);
+        tasks.add_bytes_sent(sent);
         bytes.drain(..sent);
         if bytes.len() <= kept {
             return Ok(());
         }
-        if shared.is_stopping() || waited.is_over(shared) {
+        if host.is_stopping() || waited.is_over(tasks) {
             return Err(io::ErrorKind::TimedOut.into());
         }
         let stopwatch = Stopwatch::start();

@@ -1,12 +1,10 @@
 //! The thread that goes through all items for one client.
 
 use super::listing::{ListWriter, Listing};
-use super::{DetachedConnection, Waited, send_down_to, send_some};
-use crate::shared::Shared;
+use super::{BackgroundTasks, DetachedConnection, Waited, send_down_to, send_some};
 use guira_contract::{Engine, Session, Walked};
-use guira_serving::CloseReason;
-use guira_sync::atomic::Ordering;
-use guira_sync::clock::Stopwatch;
+use guira_serving::{CloseReason, Host};
+use guira_sync::clock::{CoarseClock, Stopwatch};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,22 +14,30 @@ const CHUNK: usize = 64 << 10;
 const PAUSE: Duration = Duration::from_millis(2);
 /// Workers come first …
 const NICENESS: i32 = 19;
-/// … but the system lets a running thread go on for a millisecond or more, at any priority: the walk yields its processor this often.
+/// … but the system lets a running thread continue for a millisecond or more, at any priority: the walk yields its processor this often.
 const STRETCH: Duration = Duration::from_micros(100);
 
-/// Lists all items to a client. To be called on a thread of its own.
-pub(crate) type Walk = Box<dyn FnOnce(Listing, DetachedConnection, &Arc<Shared>) + Send>;
+/// The parts of the server that a walk uses.
+#[derive(Clone, Debug)]
+pub(super) struct WalkParts {
+    pub(super) host: Arc<Host>,
+    pub(super) clock: CoarseClock,
+    pub(super) tasks: Arc<BackgroundTasks>,
+}
 
-/// Begins a walk over all items in a session of its own, unless one is under way.
-pub(crate) type BeginWalk = Box<dyn Fn() -> Option<Walk> + Send + Sync>;
+/// Lists all items to a client. To be called on a thread of its own.
+pub(super) type Walk = Box<dyn FnOnce(Listing, DetachedConnection, &WalkParts) + Send>;
+
+/// Begins a walk over all items in a session of its own, unless one is running.
+pub(super) type BeginWalk = Box<dyn Fn() -> Option<Walk> + Send + Sync>;
 
 /// Walks over the items of `engine`.
-pub(crate) fn begin_walk<E: Engine>(engine: E) -> BeginWalk {
+pub(super) fn begin_walk<E: Engine>(engine: E) -> BeginWalk {
     Box::new(move || {
         let mut session = engine.session();
         let begun = session.begin_walk()?;
         let run: Walk =
-            Box::new(move |listing, detached, shared| walk(session, begun, listing, detached, shared));
+            Box::new(move |listing, detached, parts| walk(session, begun, listing, detached, parts));
         Some(run)
     })
 }
@@ -42,18 +48,19 @@ fn walk<S: Session>(
     mut walk: S::Walk,
     listing: Listing,
     mut detached: DetachedConnection,
-    shared: &Arc<Shared>,
+    parts: &WalkParts,
 ) {
-    // It is a wish: the walk goes on at any priority.
+    let WalkParts { host, clock, tasks } = parts;
+    // If this fails, the walk runs at the usual priority.
     let _ = rustix::process::nice(NICENESS);
-    let mut writer = ListWriter::new(listing, &shared.clock);
+    let mut writer = ListWriter::new(listing, clock);
     let mut out = Vec::with_capacity(CHUNK + 512);
     writer.begin(&mut out);
     let mut waited = Waited::default();
-    shared.walk_wanted.store(false, Ordering::Relaxed);
+    tasks.walk_begins();
     let mut stretch = Stopwatch::start();
     loop {
-        let walked = session.walk(&mut walk, shared.clock.now(), &mut |item| writer.item(&item, &mut out));
+        let walked = session.walk(&mut walk, clock.now(), &mut |item| writer.item(&item, &mut out));
         session.quiesce();
         match walked {
             Walked::More => {}
@@ -66,7 +73,7 @@ fn walk<S: Session>(
             Walked::Overrun => {
                 // Operator: Read the list faster; a list of all items cannot wait for a slow client.
                 tracing::warn!("stopped listing items to a client that reads too slowly");
-                return shared.gone(&detached.arrival.facts, CloseReason::Error);
+                return host.gone(&detached.arrival.facts, CloseReason::Error);
             }
         }
         if walked == Walked::Done {
@@ -74,14 +81,15 @@ fn walk<S: Session>(
         }
         if out.len() >= CHUNK {
             session.offline();
-            let sent = send_down_to(CHUNK, &mut detached.arrival.stream, &mut out, &mut waited, shared);
+            let sent =
+                send_down_to(CHUNK, &mut detached.arrival.stream, &mut out, &mut waited, (host, tasks));
             session.online();
             if sent.is_err() {
-                return shared.gone(&detached.arrival.facts, CloseReason::Error);
+                return host.gone(&detached.arrival.facts, CloseReason::Error);
             }
         }
-        if shared.is_stopping() {
-            return shared.gone(&detached.arrival.facts, CloseReason::Error);
+        if host.is_stopping() {
+            return host.gone(&detached.arrival.facts, CloseReason::Error);
         }
         if stretch.elapsed() >= STRETCH {
             session.offline();
@@ -94,11 +102,11 @@ fn walk<S: Session>(
     drop((walk, session));
     match send_some(&mut detached.arrival.stream, &out) {
         Ok(sent) => {
-            shared.bytes_sent(sent);
+            tasks.add_bytes_sent(sent);
             out.drain(..sent);
             detached.arrival.output = out;
         }
-        Err(_) => return shared.gone(&detached.arrival.facts, CloseReason::Error),
+        Err(_) => return host.gone(&detached.arrival.facts, CloseReason::Error),
     }
-    shared.mailboxes[detached.home].send(detached.arrival);
+    host.mailboxes[detached.home].send(detached.arrival);
 }

@@ -1,4 +1,4 @@
-//! A burst of datagrams: all requests are read first, and for each its bucket is asked for, then its item, then they are executed in order
+//! A burst of datagrams: all requests are read first, and for each its bucket is requested, then its item, then they are executed in order
 //! (MICA, section 4.3.1 has the same stages for one packet after another).
 
 use super::Place;
@@ -120,7 +120,7 @@ impl<'b> Burst<'b> {
         datagrams.push(Datagram { index, header });
     }
 
-    /// Writes the answer to what is no request, and tells how long it is.
+    /// Writes the reply to a malformed request, and returns its length.
     #[cold]
     #[inline(never)]
     fn answer_otherwise(&mut self, index: usize, header: Result<Header, Unreadable>) -> usize {
@@ -150,7 +150,7 @@ impl<'b> Burst<'b> {
         DATAGRAM_HEADER
     }
 
-    /// Executes what was read, and empties the batch.
+    /// Executes the batch, and empties it.
     #[inline(always)]
     fn execute<S: Session>(
         &mut self,

@@ -75,7 +75,8 @@ impl DatagramListener {
         if self.ways.is_empty() {
             return Next::Wait;
         }
-        let Interpreter { runner: Runner { executor, uses, .. }, tap, counters, traffic } = interpreter;
+        let Interpreter { runner: Runner { executor, uses, .. }, event_sink, counters, traffic } =
+            interpreter;
         let mut total = 0;
         let mut failed = None;
         for (number, way) in self.ways.iter_mut().enumerate() {
@@ -90,7 +91,7 @@ impl DatagramListener {
             self.sizes.note(count);
             // After they have come: what had to expire before they were sent has.
             executor.look_at_clock();
-            tap.serve(way.path.bell().as_raw_fd());
+            event_sink.serve(way.path.bell().as_raw_fd());
             let answers = Burst::new(&mut *way.path, &way.directory, self.place, (counters, traffic))
                 .serve(executor, uses, count);
             let sent = way.path.send();

@@ -68,8 +68,8 @@ pub(crate) fn open(options: &Options) -> Result<Vec<Vec<OpenPath>>, DirectError>
         deal(&mut workers, paths, port);
     }
     if let Some(path) = &options.local {
-        let purse = Purse(Budget::new(of_rings(options, options.memory.0)));
-        let lender: Arc<dyn Lender> = Arc::new(purse);
+        let budget = RingBudget(Budget::new(of_rings(options, options.memory.0)));
+        let lender: Arc<dyn Lender> = Arc::new(budget);
         let paths = ring_paths(path.clone(), options.unix_mode.0, options.workers, &lender)
             .map_err(|source| DirectError::Local { path: path.clone(), source })?;
         deal(&mut workers, paths, 0);
@@ -99,9 +99,9 @@ pub(crate) fn describe_all(
 
 /// What there is for clients' rings.
 #[derive(Debug)]
-struct Purse(Budget);
+struct RingBudget(Budget);
 
-impl Lender for Purse {
+impl Lender for RingBudget {
     fn lend(&self, bytes: usize) -> bool {
         self.0.take(bytes)
     }

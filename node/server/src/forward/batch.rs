@@ -150,7 +150,7 @@ impl<P: ValuePin> ForwardBatch<P> {
         self.full
     }
 
-    /// What is needed to execute the requests.
+    /// The session and the parts that execute the requests.
     pub(crate) fn parts(&mut self) -> Parts<'_, P> {
         let Requests { list, bytes } = &mut self.requests;
         Parts { requests: list, bytes, replies: &mut self.replies, done: &mut self.done }
@@ -163,7 +163,7 @@ impl<P: ValuePin> ForwardBatch<P> {
         self.requests.push(item, hash, slot);
     }
 
-    /// Puts the replies to what was executed into their slots.
+    /// Puts the replies to executed requests into their slots.
     pub(crate) fn fill(&mut self, outbox: &mut Outbox<P>) {
         let answered = &self.requests.list[..self.done];
         outbox.fill(answered.iter().map(|request| (request.slot, request.reply_end)), &mut self.replies);
@@ -177,7 +177,7 @@ impl<P: ValuePin> ForwardBatch<P> {
         }
     }
 
-    /// Takes out what was not executed.
+    /// Takes out the requests that were not executed.
     pub(crate) fn leftover(&mut self) -> Option<Leftover> {
         let requests = self.requests.split_off(self.done);
         (!requests.list.is_empty()).then_some(Leftover { to: self.to, requests })

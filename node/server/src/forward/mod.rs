@@ -131,7 +131,7 @@ impl<P: ValuePin> Forwarding<P> {
         true
     }
 
-    /// Forwards what was put into batches. Replies of `full` bytes to each of them are enough.
+    /// Forwards the batches. Replies of `full` bytes to each of them are enough.
     /// Returns how many were forwarded.
     pub(crate) fn dispatch(&mut self, full: usize) -> usize {
         // All together are to be no longer than what one worker would make.

@@ -119,7 +119,7 @@ fn check(good: bool, name: &'static str, problem: impl FnOnce() -> String) -> Re
 }
 
 impl Options {
-    /// Whether clients may ask which keys are asked for most.
+    /// Whether clients may ask which keys are requested most.
     pub(crate) fn shows_top_keys(&self) -> bool {
         !self.disable_top_keys && !self.disable_dumping
     }
@@ -154,7 +154,7 @@ impl Options {
         Ok(options)
     }
 
-    /// Whoever comes from memcached gives a number of MiB.
+    /// memcached's options give a number of MiB.
     fn check_memory(&self, given: &GivenOptions) -> Result<(), OptionsError> {
         let is_number = |text: &&String| text.parse::<usize>().is_ok_and(|number| number > 0);
         let number = given.get("memory").and_then(|texts| texts.last()).filter(is_number);

@@ -20,7 +20,7 @@ use crate::size::Size;
 use guira_roster::{
     Choice, DEFAULT_ENGINE, DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, RegionPlace, SHORT_LIVED_MAX,
 };
-use guira_serving::{Beyond, Listen, Speaks};
+use guira_serving::{AtLimit, Listen, Speaks};
 use guira_transport::{CipherList, MinVersion, VerifyMode};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -204,8 +204,8 @@ super::options! {
         max_connections: u64 = 1024, "N", must("at least 1", |max| *max > 0), stats("maxconns");
 
         /// Treatment of connections above the maximum: refuse (an error, then closed) or wait
-        beyond_max: Beyond = Beyond::Refused, "WHAT",
-            stats("maxconns_fast" => |o| Some(yes(o.beyond_max == Beyond::Refused)));
+        beyond_max: AtLimit = AtLimit::Refused, "WHAT",
+            stats("maxconns_fast" => |o| Some(yes(o.beyond_max == AtLimit::Refused)));
 
         /// Memory of all connections together for partial requests and unread replies
         connection_memory: Option<Size> = None, "SIZE", absent("a 128th of the memory, from 1MiB to 16MiB; a 32nd of less than 32MiB, at least 256KiB"), example("32MiB"),

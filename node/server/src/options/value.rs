@@ -3,7 +3,7 @@
 use crate::direct::Interface;
 use crate::size::Size;
 use guira_roster::RegionPlace;
-use guira_serving::{Beyond, Listen, Speaks};
+use guira_serving::{AtLimit, Listen, Speaks};
 use guira_transport::{CipherList, MinVersion, VerifyMode};
 use std::fmt;
 use std::net::SocketAddr;
@@ -267,14 +267,14 @@ impl Value for Speaks {
     }
 }
 
-const BEYOND: [(&str, Beyond); 2] = [("refuse", Beyond::Refused), ("wait", Beyond::Waits)];
+const AT_LIMIT: [(&str, AtLimit); 2] = [("refuse", AtLimit::Refused), ("wait", AtLimit::Waits)];
 
-impl Value for Beyond {
+impl Value for AtLimit {
     fn read(text: &str) -> Result<Self, String> {
-        word(&BEYOND, text)
+        word(&AT_LIMIT, text)
     }
 
     fn write(&self) -> String {
-        name(&BEYOND, self)
+        name(&AT_LIMIT, self)
     }
 }

@@ -85,7 +85,7 @@ impl<S: Session> Interpreter<S> {
         batch.prefetch_items(&runner.executor, |_| true);
         let (mut number, mut done) = (0, 0);
         for (member, end) in members.iter_mut().zip(ends) {
-            self.tap.serve(member.client);
+            self.event_sink.serve(member.client);
             let mut is_full = false;
             while number < end && !is_full {
                 let request = &batch.requests()[number];

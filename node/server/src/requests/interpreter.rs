@@ -19,7 +19,7 @@ pub(crate) struct Interpreter<S: Session> {
     pub(crate) runner: Runner<S>,
     pub(crate) counters: Arc<WorkerCounters>,
     pub(crate) traffic: Arc<TrafficCounters>,
-    pub(crate) tap: Arc<EventSink>,
+    pub(crate) event_sink: Arc<EventSink>,
 }
 
 impl<S: Session> Interpreter<S> {
@@ -98,7 +98,7 @@ impl<S: Session> Interpreter<S> {
         input: &[u8],
         outbox: &mut Outbox<S::Pin>,
     ) -> usize {
-        let door = Door { host: &self.runner.shared, traffic: &self.traffic };
+        let door = Door { host: &self.runner.host, traffic: &self.traffic };
         let (taken, after) = match state.protocol {
             Protocol::Binary => state.login.packet(door, VERSION, input, outbox),
             Protocol::Undecided | Protocol::Text => state.login.text(door, input, outbox),

@@ -78,7 +78,7 @@ impl<S: Session> Interpreter<S> {
         ran.unwrap_or_else(|special| {
             self.runner.meter.forget();
             match special {
-                Special::Fault(packet, _) if is_sasl(packet) && self.runner.shared.users.is_some() => {
+                Special::Fault(packet, _) if is_sasl(packet) && self.runner.host.users.is_some() => {
                     self.log_in(state, input, outbox)
                 }
                 other => self.special_packet(state, other, outbox),

@@ -6,11 +6,11 @@ use super::state::ProtocolState;
 use crate::admin::Admin;
 use crate::forward::{ForwardBatch, Forwarding, Route};
 use crate::latency::{BatchMeter, Series};
-use crate::shared::Shared;
+use crate::parts::Parts;
 use crate::top_keys::UseSampler;
 use guira_commands::{Answered, Executor};
-use guira_contract::{Session, ValuePin};
-use guira_serving::{Access, OUTBOX_FULL, Outbox, Slice, Speaks};
+use guira_contract::{Session, Switch, ValuePin};
+use guira_serving::{Access, Host, OUTBOX_FULL, Outbox, Slice, Speaks};
 use std::sync::Arc;
 
 #[derive(Debug)]
@@ -18,12 +18,14 @@ pub(crate) struct Runner<S: Session> {
     pub(crate) executor: Executor<S>,
     pub(crate) forwarding: Forwarding<S::Pin>,
     pub(crate) admin: Arc<Admin>,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) host: Arc<Host>,
+    /// Whether clients may flush.
+    pub(super) flush_commands: Switch,
     pub(super) meter: BatchMeter,
     pub(crate) uses: UseSampler,
     /// When an outbox counts as full, in bytes: [`OUTBOX_FULL`], or less where memory is short.
     pub(super) full: usize,
-    /// What is left of the turn: endless for what no connection of this worker has sent.
+    /// The rest of the turn: endless for what no connection of this worker has sent.
     pub(super) slice: Slice,
 }
 
@@ -126,13 +128,15 @@ impl<S: Session> Runner<S> {
     pub(crate) fn new(
         executor: Executor<S>,
         forwarding: Forwarding<S::Pin>,
-        (shared, admin): (Arc<Shared>, Arc<Admin>),
+        (parts, admin): (&Parts, Arc<Admin>),
         worker: usize,
     ) -> Self {
-        let meter = BatchMeter::new(worker, shared.latencies[worker].clone());
-        let uses = UseSampler::new(shared.top_keys.clone(), worker);
+        let meter = BatchMeter::new(worker, parts.statistics.workers()[worker].latencies.clone());
+        let uses = UseSampler::new(parts.observers.top_keys.clone(), worker);
         let (full, slice) = (OUTBOX_FULL, Slice::ENDLESS);
-        Runner { executor, forwarding, admin, shared, meter, uses, full, slice }
+        let flush_commands = if parts.options.disable_flush_all { Switch::Off } else { Switch::On };
+        let host = parts.host.clone();
+        Runner { executor, forwarding, admin, host, flush_commands, meter, uses, full, slice }
     }
 
     /// A client has its turn, for as long as `slice`. An outbox with `full` bytes counts as full.
@@ -142,7 +146,7 @@ impl<S: Session> Runner<S> {
         self.slice = slice;
     }
 
-    /// What is left of the turn.
+    /// The rest of the turn.
     #[inline(always)]
     pub(crate) fn slice(&self) -> Slice {
         self.slice
@@ -193,7 +197,7 @@ impl<S: Session> Runner<S> {
         Ran { done: batch.len(), pause: Pause::Done }
     }
 
-    /// A batch of so many requests begins. Its requests are counted by key if the batch is in the sample.
+    /// A batch of this many requests begins. Its requests are counted by key if the batch is in the sample.
     #[inline(always)]
     pub(crate) fn begin_uses(&mut self, requests: usize) {
         if self.uses.begin(requests) {

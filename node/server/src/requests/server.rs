@@ -4,7 +4,7 @@ use super::runner::{Flow, Runner};
 use super::state::{Phase, ProtocolState, Waits};
 use crate::admin::Answer;
 use guira_commands::reply_to_meta_prefix;
-use guira_contract::{PREFIXES_MAX, Session, ValuePin};
+use guira_contract::{PREFIXES_MAX, Session, Switch, ValuePin};
 use guira_protocol::Replies;
 use guira_protocol::binary::{
     Packet, Quiet, ServerOperation, Status, reply_stat, reply_stat_lines, reply_status, reply_text,
@@ -89,7 +89,7 @@ impl<S: Session> Runner<S> {
     /// Executes a flush_all. Returns its reply.
     fn flush_all(&mut self, delay: Option<Exptime>) -> &'static str {
         let at = self.executor.flush_time(delay.unwrap_or_default());
-        if self.shared.options.disable_flush_all {
+        if self.flush_commands == Switch::Off {
             return "CLIENT_ERROR flush_all not allowed";
         }
         if delay.is_none() {
@@ -111,7 +111,7 @@ impl<S: Session> Runner<S> {
         state: &mut ProtocolState<S>,
         prefixes: impl Iterator<Item = &'k [u8]>,
     ) -> Option<Result<(), String>> {
-        if self.shared.options.disable_flush_all {
+        if self.flush_commands == Switch::Off {
             return Some(Err("CLIENT_ERROR flush_prefix not allowed".to_owned()));
         }
         let prefixes: Vec<&[u8]> = prefixes.take(PREFIXES_MAX + 1).collect();
@@ -168,7 +168,7 @@ impl<S: Session> Runner<S> {
             ServerOperation::Noop => {}
             ServerOperation::Flush(delay) => {
                 let at = self.executor.flush_time(*delay);
-                if self.shared.options.disable_flush_all {
+                if self.flush_commands == Switch::Off {
                     reply_status(packet, Status::AuthError, 0, outbox);
                     return Flow::Continue;
                 }
@@ -199,12 +199,12 @@ impl<S: Session> Runner<S> {
             // The text protocol has what takes long.
             return reply_status(packet, Status::KeyNotFound, 0, outbox);
         }
-        let told = text.as_slice();
-        if about.starts_with(b"detail dump") && (told.starts_with(b"PREFIX ") || told == b"END\r\n") {
+        let lines = text.as_slice();
+        if about.starts_with(b"detail dump") && (lines.starts_with(b"PREFIX ") || lines == b"END\r\n") {
             // The one answer that comes whole.
-            reply_stat(packet, b"detailed", told, outbox);
+            reply_stat(packet, b"detailed", lines, outbox);
             return reply_stat(packet, b"", b"", outbox);
         }
-        reply_stat_lines(packet, told, outbox);
+        reply_stat_lines(packet, lines, outbox);
     }
 }

@@ -129,7 +129,7 @@ impl<S: Session> Conversation for ProtocolState<S> {
         self.login.access()
     }
 
-    fn is_midway(&self) -> bool {
+    fn has_partial_request(&self) -> bool {
         matches!(self.phase, Phase::Value(_) | Phase::Swallow(_))
     }
 
@@ -141,7 +141,7 @@ impl<S: Session> Conversation for ProtocolState<S> {
             Phase::Value(_) | Phase::Keys(_) | Phase::Background(_) | Phase::Over => return None,
         }
         if self.login.is_asked() {
-            fields.put_number(LOGIN_ASKED, 1);
+            fields.put_number(LOGIN_PENDING, 1);
         }
         (self.out == 0 && self.leftovers.is_empty()).then(|| fields.finish())
     }
@@ -151,7 +151,7 @@ impl<S: Session> Conversation for ProtocolState<S> {
         for field in Fields::of(carried).flatten() {
             match (field.tag, field.number()) {
                 (SWALLOW, Ok(left)) => self.phase = Phase::skip(left),
-                (LOGIN_ASKED, Ok(_)) => self.login.go_on(),
+                (LOGIN_PENDING, Ok(_)) => self.login.go_on(),
                 _ => {}
             }
         }
@@ -166,7 +166,7 @@ impl<S: Session> Conversation for ProtocolState<S> {
 /// Tags of what a successor learns about a connection: the number of bytes to skip …
 const SWALLOW: u16 = 1;
 /// … and that a login has begun.
-const LOGIN_ASKED: u16 = 2;
+const LOGIN_PENDING: u16 = 2;
 
 /// The protocol of a connection. The first byte of the first command decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

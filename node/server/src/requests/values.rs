@@ -14,7 +14,7 @@ const WHOLE_MAX_SHORT: usize = 512;
 impl<S: Session> Interpreter<S> {
     /// The longest value that a connection may hold until all of it has arrived. What a datagram lacks never arrives.
     pub(crate) fn whole_max(&self, state: &ProtocolState<S>) -> usize {
-        if state.sender.is_some() && self.runner.shared.budget.is_short() {
+        if state.sender.is_some() && self.runner.host.budget.is_short() {
             WHOLE_MAX_SHORT
         } else {
             usize::MAX

@@ -4,8 +4,8 @@ use super::prepare::{OpenEngine, Prepared, StartOptions, Starting, prepare};
 use super::running::{Held, Running};
 use crate::errors::StartError;
 use crate::options::Options;
+use crate::parts::Parts;
 use crate::secrets::Secrets;
-use crate::shared::Shared;
 use crate::takeover::{Bringing, Predecessor, Sockets};
 use guira_contract::Opening;
 use guira_memory::lasting::HandedRegion;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 ///
 /// # Errors
 /// If an address is in use, or [`super::check`] fails; or if the predecessor refuses, or the server cannot use the
-/// predecessor's region. The predecessor then goes on.
+/// predecessor's region. The predecessor then continues.
 pub fn start_after(
     open: OpenEngine,
     options: &Options,
@@ -85,7 +85,7 @@ impl Prepared {
         (self.again.open)(&choice, &setup, Starting { prepared: self, bringing })?
     }
 
-    /// Serves an engine that has served before. `found` is its region, and what was found there at the start.
+    /// Serves an engine that has served before. `found` is its region, and the state of that at the start.
     ///
     /// # Errors
     /// If that fails. The items in the region are kept.
@@ -93,10 +93,10 @@ impl Prepared {
         mut self,
         held: Box<dyn Held>,
         found: Option<(RegionPlace, Opening)>,
-        shared: &Shared,
+        parts: &Parts,
         mut bringing: Bringing,
     ) -> Result<Running, StartError> {
-        held.serve(Starting { prepared: &mut self, bringing: &mut bringing }, found, shared)
+        held.serve(Starting { prepared: &mut self, bringing: &mut bringing }, found, parts)
     }
 }
 

@@ -4,13 +4,13 @@ use super::prepare::{StartOptions, Starting};
 use crate::admin::Admin;
 use crate::errors::{StartError, StopError};
 use crate::options::Options;
+use crate::parts::Parts;
 use crate::ports::Ports;
-use crate::shared::Shared;
 use crate::takeover::Door;
 use guira_contract::{CloseError, Opening};
 use guira_memory::lasting::HandedRegion;
 use guira_roster::RegionPlace;
-use guira_serving::{Crew, WorkerError};
+use guira_serving::{Crew, Host, WorkerError};
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::Stopwatch;
 use guira_transport::Address;
@@ -26,7 +26,7 @@ const ADMIN_DRAIN: Duration = Duration::from_millis(200);
 
 pub struct Running {
     pub(super) bound: Bound,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) parts: Parts,
     pub(crate) status: ServerStatus,
     pub(crate) crew: Crew,
     /// The admin listener: its address and the thread that serves it.
@@ -34,7 +34,7 @@ pub struct Running {
     pub(super) token: Option<Arc<Token>>,
     /// How memory is divided: purposes and bytes.
     pub(super) memory: Vec<(&'static str, usize)>,
-    /// The region of the server, and what was found in it.
+    /// The region of the server, and its state at the start.
     pub(crate) found: Option<(RegionPlace, Opening)>,
     pub(crate) held: Box<dyn Held>,
     /// Where a successor asks to take over.
@@ -74,20 +74,20 @@ impl fmt::Debug for Running {
 /// A handle to a running server, for any thread.
 #[derive(Clone, Debug)]
 pub struct ServerStatus {
-    pub(super) shared: Arc<Shared>,
+    pub(super) host: Arc<Host>,
     /// Weak: the last handle closes the engine, and that must not be this one.
     pub(crate) admin: Weak<Admin>,
 }
 
 impl ServerStatus {
-    /// The number of items, as in `stats`: expired items that nobody has found yet are included. 0 once the server has
+    /// The number of items, as in `stats`: expired items that were not found yet are included. 0 once the server has
     /// stopped.
     pub fn items(&self) -> u64 {
         self.admin.upgrade().map_or(0, |admin| admin.item_count())
     }
 
     pub fn connections(&self) -> u64 {
-        self.shared.connections.current.load(Ordering::Relaxed)
+        self.host.connections.current.load(Ordering::Relaxed)
     }
 }
 
@@ -109,7 +109,7 @@ impl From<WorkerError> for StopError {
 }
 
 impl Running {
-    /// Sets the region of the server, and what was found in it.
+    /// Sets the region of the server, and its state at the start.
     pub(super) fn with_region(self, found: Option<(RegionPlace, Opening)>) -> Self {
         Running { found, ..self }
     }
@@ -145,13 +145,13 @@ impl Running {
 
     /// Reads users, certificates and the admin listener's token again.
     pub fn reload(&self) {
-        self.shared.reload();
+        self.parts.host.reload();
         if let Some(token) = &self.token {
             token.reload();
         }
     }
 
-    /// The region of the server, and what was found in it.
+    /// The region of the server, and its state at the start.
     pub fn region(&self) -> Option<(&RegionPlace, &Opening)> {
         self.found.as_ref().map(|(place, opening)| (place, opening))
     }
@@ -168,9 +168,9 @@ impl Running {
     /// If a worker had failed before, or the items could not be kept.
     pub fn stop(self, ending: Ending) -> Result<(), StopError> {
         let started = Stopwatch::start();
-        let drain = Duration::from_secs(self.shared.options.drain_timeout.into());
+        let drain = Duration::from_secs(self.parts.options.drain_timeout.into());
         let ended = self.crew.end(drain).map_err(StopError::from);
-        // Last: until then it reports that the server stops. It only reads what is in the region.
+        // Last: until then it reports that the server stops. It only reads the region.
         let admin_ended =
             self.admin.map_or(Ok(()), |(_, crew)| crew.end(ADMIN_DRAIN).map_err(StopError::from));
         if let Err(StopError::Panicked) = ended {
@@ -180,8 +180,8 @@ impl Running {
         if self.found.is_some() && ending == Ending::Kept {
             // Background tasks notice that the server stops, and give their sessions back.
             let patience = (drain + BACKGROUND_WAIT).saturating_sub(started.elapsed());
-            self.shared.wait_for_background(patience);
-            self.held.close(&self.shared)?;
+            self.parts.background.wait(patience);
+            self.held.close(&self.parts)?;
             tracing::info!("closed the region");
         }
         ended.and(admin_ended)
@@ -194,23 +194,23 @@ pub(crate) const BACKGROUND_WAIT: Duration = Duration::from_secs(5);
 /// The engine of a server, of any type, apart from its use.
 pub(crate) trait Held: Send {
     /// Closes the engine after its last use.
-    fn close(self: Box<Self>, shared: &Shared) -> Result<(), CloseError>;
+    fn close(self: Box<Self>, parts: &Parts) -> Result<(), CloseError>;
     /// Closes the engine for a successor. If that fails, the engine comes back unchanged.
-    fn hand_over(self: Box<Self>, shared: &Shared) -> Result<HandedRegion, (Box<dyn Held>, CloseError)>;
-    /// Serves the engine again, after the server of `shared` has. `found` is its region, and what was found there at
+    fn hand_over(self: Box<Self>, parts: &Parts) -> Result<HandedRegion, (Box<dyn Held>, CloseError)>;
+    /// Serves the engine again, after the server of `parts` has. `found` is its region, and what was found there at
     /// the start. If that fails, the engine is closed.
     fn serve(
         self: Box<Self>,
         starting: Starting<'_>,
         found: Option<(RegionPlace, Opening)>,
-        shared: &Shared,
+        parts: &Parts,
     ) -> Result<Running, StartError>;
 }
 
 /// Closes the engine of a server that cannot resume, so that the next start restores its items.
-pub(crate) fn close_unserved(held: Box<dyn Held>, shared: &Shared, place: &RegionPlace) {
-    shared.wait_for_background(BACKGROUND_WAIT);
-    log_closed(place, held.close(shared));
+pub(crate) fn close_unserved(held: Box<dyn Held>, parts: &Parts, place: &RegionPlace) {
+    parts.background.wait(BACKGROUND_WAIT);
+    log_closed(place, held.close(parts));
 }
 
 /// Logs what becomes of the items in the region of a server that cannot resume.

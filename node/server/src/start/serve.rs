@@ -5,22 +5,23 @@ use super::running::{Bound, Held, Running, ServerStatus, close_unserved};
 use super::workers::workers;
 use crate::admin::{Admin, Settings};
 use crate::auto::kept;
+use crate::background::BackgroundTasks;
 use crate::counters::ServerCount;
 use crate::direct;
 use crate::errors::StartError;
 use crate::memory_split::MemorySplit;
 use crate::options::Options;
+use crate::parts::Parts;
 use crate::ports::Ports;
 use crate::saved_counters;
 use crate::secrets::Secrets;
-use crate::shared::Shared;
 use crate::takeover::{Bringing, Door, HandedTime, Incoming, OfferedRegion, Sockets, region_identity};
 use crate::watch::{EvictionSink, Hub};
 use crate::web;
 use guira_contract::{CloseError, Control, Engine, NotHandedOver, Opening};
 use guira_memory::lasting::HandedRegion;
 use guira_roster::{Host, Opened, RegionPlace};
-use guira_serving::{Arrival, ConnBudget, Connections, Crew, HostOptions, Port};
+use guira_serving::{Arrival, ConnBudget, Connections, Crew, HostOptions, Port, Registry};
 use guira_sync::clock::{CoarseClock, wall_clock_millis};
 use guira_transport::net::UdpSocket;
 use rustix::fd::{AsFd, AsRawFd};
@@ -34,7 +35,7 @@ impl Host for Starting<'_> {
         let Opened { engine, opening, notes, base, shortage } = opened;
         tracing::debug!(us = self.bringing.waited_us(), "the engine is open");
         let options = &self.prepared.options;
-        // Only items have times that go on.
+        // Only items have times that continue.
         let handed = self.bringing.time.filter(|_| options.region.is_some());
         let now = handed.map_or_else(wall_clock_millis, HandedTime::now);
         let clock = CoarseClock::system_at(base, now);
@@ -61,7 +62,7 @@ impl Host for Starting<'_> {
         let opening = found.as_ref().map(|(_, opening)| opening.clone());
         match start_with(&mut self, &engine, &notes, opening, clock.clone()) {
             Ok(running) => Ok(running.with_region(found)),
-            // A predecessor goes on with what was not closed.
+            // A predecessor continues with an engine that was not closed.
             Err(error) => {
                 if let Some((place, _)) = found
                     && !self.bringing.is_on_trial()
@@ -77,19 +78,19 @@ impl Host for Starting<'_> {
 }
 
 /// What the server keeps in a region beside the items.
-fn notes(shared: &Shared, control: &impl Control) -> Vec<u8> {
-    [saved_counters::write(shared), kept::write(shared, control)].concat()
+fn notes(parts: &Parts, control: &impl Control) -> Vec<u8> {
+    [saved_counters::write(&parts.statistics), kept::write(&parts.policy_owner, control)].concat()
 }
 
 impl<E: Engine + Clone> Held for E {
-    fn close(self: Box<Self>, shared: &Shared) -> Result<(), CloseError> {
-        let notes = notes(shared, &*self);
-        Engine::close(*self, shared.clock.now(), &notes)
+    fn close(self: Box<Self>, parts: &Parts) -> Result<(), CloseError> {
+        let notes = notes(parts, &*self);
+        Engine::close(*self, parts.clock.now(), &notes)
     }
 
-    fn hand_over(self: Box<Self>, shared: &Shared) -> Result<HandedRegion, (Box<dyn Held>, CloseError)> {
-        let notes = notes(shared, &*self);
-        let handed = Engine::hand_over(*self, shared.clock.now(), &notes);
+    fn hand_over(self: Box<Self>, parts: &Parts) -> Result<HandedRegion, (Box<dyn Held>, CloseError)> {
+        let notes = notes(parts, &*self);
+        let handed = Engine::hand_over(*self, parts.clock.now(), &notes);
         handed.map_err(|NotHandedOver { engine, why }| (Box::new(engine) as Box<dyn Held>, why))
     }
 
@@ -97,15 +98,15 @@ impl<E: Engine + Clone> Held for E {
         self: Box<Self>,
         mut starting: Starting<'_>,
         found: Option<(RegionPlace, Opening)>,
-        shared: &Shared,
+        parts: &Parts,
     ) -> Result<Running, StartError> {
-        let notes = notes(shared, &*self);
+        let notes = notes(parts, &*self);
         let opening = found.as_ref().map(|(_, opening)| opening.clone());
-        match start_with(&mut starting, &*self, &notes, opening, shared.clock.clone()) {
+        match start_with(&mut starting, &*self, &notes, opening, parts.clock.clone()) {
             Ok(running) => Ok(running.with_region(found)),
             Err(error) => {
                 if let Some((place, _)) = found {
-                    close_unserved(self, shared, &place);
+                    close_unserved(self, parts, &place);
                 }
                 Err(error)
             }
@@ -135,32 +136,32 @@ fn start_with<E: Engine + Clone>(
     let host = host_of(options, secrets, budget, hub.clone())?;
     engine.watch_evictions(Arc::new(EvictionSink { hub: hub.clone(), clock: clock.clone() }));
     let meters = ways.iter().flatten().filter_map(|way| way.path.meter()).collect();
-    let background_tasks = bringing.background_tasks.clone();
+    let background = Arc::new(BackgroundTasks::continued(bringing.background_tasks.clone()));
     let chunks = engine.chunk_sizes();
-    let shared = Arc::new(Shared::new(host.clone(), clock, options, hub, meters, background_tasks, &chunks));
-    saved_counters::read(notes, &shared);
-    kept::read(notes, &shared, engine);
+    let parts = Parts::new(host, clock, options, hub, meters, background, &chunks);
+    saved_counters::read(notes, &parts.statistics);
+    kept::read(notes, &parts.policy_owner, engine);
     let incoming = std::mem::take(&mut bringing.incoming);
-    let arrivals = arrivals(incoming, &shared, &ports);
-    register(&shared, &ports, &udp)?;
+    let arrivals = arrivals(incoming, &parts, &ports);
+    register(&parts.host.registry, &ports, &udp)?;
     let settings = Settings::new(options.choice()?, &bound.streams, &bound.udp, &bound.mica, opening);
-    let admin = admin_of(engine, &shared, settings);
+    let admin = admin_of(engine, &parts, settings);
     admin.begin_to_learn();
-    let status = ServerStatus { shared: shared.clone(), admin: Arc::downgrade(&admin) };
-    let crew = workers(options, engine, (&shared, &admin), (ports, udp, ways))?;
+    let status = ServerStatus { host: parts.host.clone(), admin: Arc::downgrade(&admin) };
+    let crew = workers(options, engine, (&parts, &admin), (ports, udp, ways))?;
     let serve = |port: Port| {
         let address = port.listener.address().clone();
-        web::start(port, admin, shared.clone(), token.clone()).map(|crew| (address, crew))
+        web::start(port, admin, &parts, token.clone()).map(|crew| (address, crew))
     };
     let admin = admin_port.map(serve).transpose()?;
     let door = prepared.kept.take().map(|kept| door(kept, options, engine)).transpose()?;
-    let door = begin(bringing, &crew, &shared, arrivals, door)?;
+    let door = begin(bringing, &crew, &parts, arrivals, door)?;
     if let Some((_, crew)) = &admin {
         crew.begin();
     }
     Ok(Running {
         bound,
-        shared,
+        parts,
         status,
         crew,
         admin,
@@ -174,13 +175,13 @@ fn start_with<E: Engine + Clone>(
 }
 
 /// Has `stats conns` show everything that requests come by.
-fn register(shared: &Shared, ports: &[Port], udp: &[Vec<UdpSocket>]) -> io::Result<()> {
+fn register(registry: &Registry, ports: &[Port], udp: &[Vec<UdpSocket>]) -> io::Result<()> {
     for port in ports {
-        shared.registry.add_listener(port.listener.as_fd().as_raw_fd(), &port.address);
+        registry.add_listener(port.listener.as_fd().as_raw_fd(), &port.address);
     }
     for socket in udp.iter().flatten() {
         let address = socket.local_addr()?;
-        shared.registry.add_datagram_socket(socket.as_fd().as_raw_fd(), address);
+        registry.add_datagram_socket(socket.as_fd().as_raw_fd(), address);
     }
     Ok(())
 }
@@ -189,13 +190,13 @@ fn register(shared: &Shared, ports: &[Port], udp: &[Vec<UdpSocket>]) -> io::Resu
 fn begin(
     bringing: &mut Bringing,
     crew: &Crew,
-    shared: &Shared,
+    parts: &Parts,
     arrivals: Vec<Arrival>,
     mut door: Option<Door>,
 ) -> Result<Option<Door>, StartError> {
     let wanted = arrivals.len();
     let us_ready = bringing.waited_us();
-    let taken = shared.take_over(arrivals);
+    let taken = parts.host.take_over(arrivals);
     let takes_over = bringing.is_on_trial();
     bringing.commit()?;
     crew.begin();
@@ -204,8 +205,8 @@ fn begin(
         door.sockets.own_files();
     }
     if takes_over {
-        shared.hub.counters.add(ServerCount::Takeovers, 1);
-        shared.hub.counters.add(ServerCount::ConnectionsTakenOver, taken as u64);
+        parts.statistics.server().add(ServerCount::Takeovers, 1);
+        parts.statistics.server().add(ServerCount::ConnectionsTakenOver, taken as u64);
         tracing::info!(
             connections = taken,
             us_ready,
@@ -231,7 +232,7 @@ fn door<E: Engine>(kept: Sockets, options: &Options, engine: &E) -> Result<Door,
 
 /// The connections that a server begins with. Connections to an address that uses TLS now are closed: they are not
 /// encrypted.
-fn arrivals(incoming: Vec<Incoming>, shared: &Shared, ports: &[Port]) -> Vec<Arrival> {
+fn arrivals(incoming: Vec<Incoming>, parts: &Parts, ports: &[Port]) -> Vec<Arrival> {
     let is_plain = |arrival: &Arrival| {
         let port = ports.iter().find(|port| *port.address == *arrival.facts.listener());
         port.is_none_or(|port| port.tls.is_none())
@@ -239,8 +240,8 @@ fn arrivals(incoming: Vec<Incoming>, shared: &Shared, ports: &[Port]) -> Vec<Arr
     let arrived = incoming.into_iter().filter_map(|incoming| match incoming {
         Incoming::Back(arrival) => Some(arrival),
         Incoming::Written(fd, written) => {
-            // A client that is gone meanwhile.
-            Arrival::read(fd, &written, shared.access(), shared.clock.now()).ok()
+            // A client that has closed its connection.
+            Arrival::read(fd, &written, parts.host.access(), parts.clock.now()).ok()
         }
     });
     arrived.filter(is_plain).collect()
@@ -260,9 +261,9 @@ fn host_of(
 }
 
 /// The control of the engine beside items. Logs a warning if the region holds more than the memory limit allows.
-fn admin_of<E: Engine>(engine: &E, shared: &Arc<Shared>, settings: Settings) -> Arc<Admin> {
-    let admin = Admin::new(engine, shared.clone(), settings);
-    if let Some([used, limit]) = admin.look_for_excess() {
+fn admin_of<E: Engine>(engine: &E, parts: &Parts, settings: Settings) -> Arc<Admin> {
+    let admin = Admin::new(engine, parts, settings);
+    if let Some([used, limit]) = admin.check_excess() {
         // Operator: Nothing: the server evicts until the limit holds.
         tracing::warn!("items and index use {used} MiB, over the limit of {limit}; evicting items");
     }

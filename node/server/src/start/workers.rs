@@ -5,7 +5,7 @@ use crate::direct::{DatagramListener, DirectPath, Place};
 use crate::errors::StartError;
 use crate::forward::{Forwarding, Inboxes};
 use crate::options::Options;
-use crate::shared::Shared;
+use crate::parts::Parts;
 use crate::udp::UdpListener;
 use crate::worker::{Ends, NodeService};
 use guira_contract::{CommitAhead, Engine};
@@ -17,33 +17,33 @@ use std::sync::Arc;
 pub(super) fn workers<E: Engine>(
     options: &Options,
     engine: &E,
-    (shared, admin): (&Arc<Shared>, &Arc<Admin>),
+    (parts, admin): (&Parts, &Arc<Admin>),
     (ports, udp, ways): (Vec<Port>, Vec<Vec<UdpSocket>>, Vec<Vec<DirectPath>>),
 ) -> Result<Crew, StartError> {
     let partitioning = engine.partitioning();
-    let mut acceptor = Some(Acceptor::new(ports, shared.mailboxes.clone()));
+    let mut acceptor = Some(Acceptor::new(ports, parts.host.mailboxes.clone()));
     let inboxes = Arc::new(Inboxes::new(options.workers));
     let placement = if options.pin_workers { Placement::Pinned } else { Placement::Anywhere };
-    let mut crew = Crew::new(shared.host.clone());
+    let mut crew = Crew::new(parts.host.clone());
     for (index, (sockets, ways)) in udp.into_iter().zip(ways).enumerate() {
         let place = Place { worker: index, workers: options.workers, partitioning };
         let ends = Ends {
             udp: (!sockets.is_empty()).then(|| UdpListener::new(sockets, options.protocol)),
-            direct: DatagramListener::new(ways, place, shared.bursts[index].clone()),
-            forwarding: Forwarding::new(index, inboxes.clone(), shared.mailboxes.clone(), partitioning),
+            direct: DatagramListener::new(ways, place, parts.statistics.workers()[index].bursts.clone()),
+            forwarding: Forwarding::new(index, inboxes.clone(), parts.host.mailboxes.clone(), partitioning),
         };
         let acceptor = acceptor.take();
-        let (session, shared, admin) = (engine.session(), shared.clone(), admin.clone());
+        let (session, parts, admin) = (engine.session(), parts.clone(), admin.clone());
         let make = move || {
-            let host = shared.host.clone();
-            let service = NodeService::new(index, session, shared, admin, ends);
+            let host = parts.host.clone();
+            let service = NodeService::new(index, session, (&parts, admin), ends);
             Worker::new(index, service, host, acceptor)
         };
         crew.start(index, placement, make)?;
     }
     // Checked here, so that no thread is started for an engine that does not support it.
     if engine.commit_ahead() != CommitAhead::Unsupported {
-        let (engine, host) = (engine.clone(), shared.host.clone());
+        let (engine, host) = (engine.clone(), parts.host.clone());
         crew.spawn("committer".to_owned(), move || {
             commit_ahead(&engine, &host);
             Ok(())

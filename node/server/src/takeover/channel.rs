@@ -101,7 +101,7 @@ impl Channel {
         bytes.extend_from_slice(&fields);
         let (mut sent, mut fds) = (0, fds);
         while sent < bytes.len() {
-            sent += send_fds(&self.stream, &bytes[sent..], fds).map_err(told)?;
+            sent += send_fds(&self.stream, &bytes[sent..], fds).map_err(takeover_error)?;
             fds = &[];
         }
         Ok(())
@@ -132,7 +132,7 @@ impl Channel {
         let (mut buffer, mut fds) = (vec![0; PIECE], Vec::new());
         let received = receive_fds(&self.stream, &mut buffer, &mut fds);
         self.fds.extend(fds);
-        match received.map_err(told) {
+        match received.map_err(takeover_error) {
             Ok(0) => Err(TakeoverError::Gone),
             Ok(bytes) => {
                 self.bytes.extend_from_slice(&buffer[..bytes]);
@@ -143,7 +143,7 @@ impl Channel {
         }
     }
 
-    /// Takes the first message out of what was received, if it is whole.
+    /// Takes the first message out of the received bytes, if it is whole.
     fn whole(&mut self, most: usize) -> Result<Option<Message>, TakeoverError> {
         let Some((head, rest)) = self.bytes.split_first_chunk::<HEAD>() else {
             return Ok(None);
@@ -167,7 +167,7 @@ impl Channel {
     }
 }
 
-fn told(error: io::Error) -> TakeoverError {
+fn takeover_error(error: io::Error) -> TakeoverError {
     match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => TakeoverError::Late,
         io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => TakeoverError::Gone,

@@ -1,4 +1,4 @@
-//! Where a running server is asked to let a successor take over.
+//! Where a running server is requested to let a successor take over.
 
 use super::channel::{Channel, Wait};
 use super::handed::Sockets;
@@ -12,7 +12,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-/// How long a greeting may take: who is asked has one visitor at a time.
+/// How long a greeting may take: a server has one visitor at a time.
 const HELLO_MAX: Duration = Duration::from_secs(2);
 /// The longest greeting, in bytes.
 const HELLO_BYTES: usize = 4 << 10;

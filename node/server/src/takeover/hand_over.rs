@@ -1,10 +1,10 @@
-//! A running server lets go, and goes on if its successor fails.
+//! A running server lets go, and continues if its successor fails.
 
 use super::handed::Incoming;
 use super::{Bringing, Failing, HandedTime, Leaving, Successor, TakeoverError};
 use crate::counters::ServerCount;
 use crate::errors::StartError;
-use crate::shared::Shared;
+use crate::parts::Parts;
 use crate::start::{Held, Prepared, Running, StartOptions, close_unserved, log_closed, prepare};
 use guira_contract::Opening;
 use guira_memory::lasting::HandedRegion;
@@ -21,12 +21,12 @@ const STRAGGLERS: Duration = Duration::from_millis(50);
 /// The same for lists of items that are being sent.
 const LISTS: Duration = Duration::from_millis(500);
 
-/// Why nobody serves after a takeover has failed. What is in the region lasts, unless the log says otherwise.
+/// Why no server serves after a takeover has failed. The contents of the region last, unless the log says otherwise.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot resume serving after a failed takeover")]
 pub struct HandOverError(#[from] StartError);
 
-/// What is left of the engine of a server that lets go.
+/// The rest of the engine of a server that lets go.
 enum Left {
     /// The region, for a successor.
     Region(Arc<HandedRegion>),
@@ -37,12 +37,12 @@ enum Left {
 }
 
 impl Left {
-    /// Closes a region in order that nobody goes on with.
-    fn close(self, found: Option<&(RegionPlace, Opening)>, shared: &Shared) {
+    /// Closes a region in order that no server continues with.
+    fn close(self, found: Option<&(RegionPlace, Opening)>, parts: &Parts) {
         let Some((place, _)) = found else { return };
         match self {
             Left::Region(region) => log_closed(place, region.close()),
-            Left::Engine(held) => close_unserved(held, shared, place),
+            Left::Engine(held) => close_unserved(held, parts, place),
             // Operator: The cache starts empty: expect load on the database.
             Left::Spoilt(_) => tracing::error!("lost the items in region {place}"),
         }
@@ -50,15 +50,15 @@ impl Left {
 }
 
 impl Running {
-    /// Lets `successor` take over. Clients wait meanwhile. If it fails, this server goes on, which is then returned with the reason.
+    /// Lets `successor` take over. Clients wait until then. If it fails, this server continues, and is returned with the reason.
     ///
     /// # Errors
-    /// If nobody serves any more.
+    /// If no server serves any more.
     pub fn hand_over(
         self,
         mut successor: Successor,
     ) -> Result<Option<(Running, TakeoverError)>, HandOverError> {
-        let Running { crew, admin, shared, held, door, found, again, .. } = self;
+        let Running { crew, admin, parts, held, door, found, again, .. } = self;
         let (pid, build) = (successor.pid(), successor.build.clone());
         tracing::info!(pid, build, "a new server is taking over");
         // Its clients ask the successor again. It uses the engine, which is about to be let go.
@@ -66,16 +66,16 @@ impl Running {
             // Operator: Check the admin address. Metrics are missing until a restart.
             tracing::error!("admin listener: {error}");
         }
-        let before = shared.connections.current.load(Ordering::Relaxed);
+        let before = parts.host.connections.current.load(Ordering::Relaxed);
         let micros = |time: Duration| time.as_micros() as u64;
         let started = Stopwatch::start();
         let (arrivals, ended) = crew.hand_over(STRAGGLERS);
         let stopped = started.elapsed();
-        let (left, refusal) = let_go(held, found.is_some(), ended, &shared);
+        let (left, refusal) = let_go(held, found.is_some(), ended, &parts);
         let settled = started.elapsed();
-        let now = shared.clock.now();
+        let now = parts.clock.now();
         let written = |arrival: Arrival| {
-            let written = arrival.write(&shared, now);
+            let written = arrival.write(&parts.host, now);
             (arrival, written)
         };
         let connections: Vec<_> = arrivals.into_iter().map(written).collect();
@@ -83,7 +83,7 @@ impl Running {
             Left::Region(region) => Some(&**region),
             Left::Engine(_) | Left::Spoilt(_) => None,
         };
-        let time = HandedTime::of(&shared.clock);
+        let time = HandedTime::of(&parts.clock);
         let leaving = Leaving { connections: &connections, region, time };
         let result = match refusal {
             None => successor.give(&leaving),
@@ -111,8 +111,8 @@ impl Running {
                 // The successor may have executed what they had sent, or answered a part of it: they are closed, as the items are dropped.
                 let back = if matches!(failing, Failing::BeforeCommit(_)) { connections } else { Vec::new() };
                 let incoming = back.into_iter().map(|(arrival, _)| Incoming::Back(arrival)).collect();
-                let running = go_on(again, sockets, incoming, left.after(&failing), found, &shared)?;
-                running.shared.hub.counters.add(ServerCount::TakeoversFailed, 1);
+                let running = go_on(again, sockets, incoming, left.after(&failing), found, &parts)?;
+                running.parts.statistics.server().add(ServerCount::TakeoversFailed, 1);
                 let (Failing::BeforeCommit(why) | Failing::AfterCommit(why)) = failing;
                 // Operator: The message has the reason; correct it and start the new server again.
                 tracing::warn!(
@@ -136,9 +136,9 @@ fn let_go(
     held: Box<dyn Held>,
     has_region: bool,
     ended: Result<(), WorkerError>,
-    shared: &Shared,
+    parts: &Parts,
 ) -> (Left, Option<TakeoverError>) {
-    let is_quiet = shared.wait_for_background(LISTS);
+    let is_quiet = parts.background.wait(LISTS);
     match ended {
         Ok(()) => {}
         // It may have been in the middle of anything.
@@ -156,7 +156,7 @@ fn let_go(
     if !has_region {
         return (Left::Engine(held), None);
     }
-    match held.hand_over(shared) {
+    match held.hand_over(parts) {
         Ok(region) => (Left::Region(Arc::new(region)), None),
         Err((held, why)) => (Left::Engine(held), Some(why.into())),
     }
@@ -187,27 +187,27 @@ fn go_on(
     incoming: Vec<Incoming>,
     left: Left,
     found: Option<(RegionPlace, Opening)>,
-    shared: &Shared,
+    parts: &Parts,
 ) -> Result<Running, StartError> {
     let prepared = match prepare_again(again, sockets) {
         Ok(prepared) => prepared,
         Err(error) => {
-            left.close(found.as_ref(), shared);
+            left.close(found.as_ref(), parts);
             return Err(error);
         }
     };
     match left {
         Left::Region(region) => {
-            let running = prepared.open(Bringing::back(incoming, Some(region.clone()), shared));
+            let running = prepared.open(Bringing::back(incoming, Some(region.clone()), parts));
             if running.is_err() {
-                Left::Region(region).close(found.as_ref(), shared);
+                Left::Region(region).close(found.as_ref(), parts);
             }
             running
         }
-        Left::Engine(held) => prepared.serve(held, found, shared, Bringing::back(incoming, None, shared)),
+        Left::Engine(held) => prepared.serve(held, found, parts, Bringing::back(incoming, None, parts)),
         Left::Spoilt(held) => {
             drop(held);
-            prepared.open(Bringing::back(incoming, None, shared))
+            prepared.open(Bringing::back(incoming, None, parts))
         }
     }
 }

@@ -103,7 +103,7 @@ impl Sockets {
             self.files.push(fd.try_clone()?);
         }
         match role {
-            // The predecessor has given it up: this server listens there anew.
+            // The predecessor has given it up: this server listens there again.
             role if role == Role::Stream as u64 && !is_listening(&fd)? => {
                 // Operator: Nothing: the previous server had stopped listening there.
                 tracing::warn!(
@@ -144,7 +144,7 @@ impl Sockets {
         self.streams.iter_mut().chain(&mut self.takeover).for_each(Listener::disown);
     }
 
-    /// Hands over what is still to be owned from the sockets that a server was opened with.
+    /// Hands over the ownership of the sockets that a server was opened with.
     pub(crate) fn with_files_of(&mut self, other: &mut Sockets) {
         self.files.append(&mut other.files);
     }

@@ -1,4 +1,4 @@
-//! What is said between two servers: kinds of messages, tags of their fields, and versions.
+//! Messages between two servers: kinds of messages, tags of their fields, and versions.
 
 use super::TakeoverError;
 use super::channel::Message;
@@ -150,8 +150,8 @@ mod tests {
         let mut bytes = later.write().put(77, b"news").finish();
         let read = Hello::read(Fields::of(&bytes)).unwrap();
         assert_eq!((&read, read.common().unwrap()), (&later, VERSION));
-        let beyond = Hello { least: VERSION + 1, ..later };
-        assert!(beyond.common().unwrap_err().to_string().contains("has version 9"));
+        let newer = Hello { least: VERSION + 1, ..later };
+        assert!(newer.common().unwrap_err().to_string().contains("has version 9"));
         let before = Hello { version: LEAST - 1, least: 0, build: String::new() };
         assert!(before.common().is_err());
         bytes.truncate(bytes.len() - 1);

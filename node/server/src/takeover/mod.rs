@@ -1,4 +1,4 @@
-//! A successor that takes over from a running server, and refuses nobody meanwhile.
+//! A successor that takes over from a running server, without refusing a client.
 //!
 //! The running server, the *predecessor*, listens on a UNIX socket ([`Door`]). A new process that is started with the same path is its
 //! *successor*:
@@ -21,12 +21,12 @@
 //!
 //! **Who has the items.** The predecessor keeps everything it gives away (the descriptors are copies) until it has read SERVING. Up to
 //! COMMIT nobody has stored anything since its own workers ended: if the successor refuses, dies, or takes too long, which is when it is
-//! killed, the predecessor goes on with what it has, items too. Between COMMIT and SERVING the successor may have stored: if it dies
-//! there, the predecessor goes on with an empty region. If it refuses there, it had given up before it read COMMIT, and has stored
-//! nothing. Nobody is ever answered from the region by two processes.
+//! killed, the predecessor continues with what it has, items too. Between COMMIT and SERVING the successor may have stored: if it dies
+//! there, the predecessor continues with an empty region. If it refuses there, it had given up before it read COMMIT, and has stored
+//! nothing. Two processes never serve clients from the region.
 //!
 //! **The time** goes over with the region: the server's clock is a monotonic one, so that no step of the wall clock expires an item,
-//! and it goes on as if the process had not changed ([`HandedTime`]).
+//! and it continues as if the process had not changed ([`HandedTime`]).
 //!
 //! **What does not go over.** TLS connections, watchers, lists that are being sent, and values that have arrived in part: these end what
 //! they do if it takes no longer than `STRAGGLERS`, and are closed. Without a region the items are lost, and the log says so.
@@ -86,7 +86,7 @@ pub enum TakeoverError {
     /// The region is not the predecessor's.
     #[error("the running server keeps its items in {theirs}, this one {ours}: use the same --region")]
     OtherRegion { theirs: String, ours: String },
-    /// The successor could not go on with the items.
+    /// The successor could not continue with the items.
     #[error("a takeover would lose the items of the running server: {0}")]
     WouldEmpty(String),
     #[error("lists of items are still being sent")]

@@ -6,7 +6,7 @@ use super::handed::{Incoming, Sockets};
 use super::message::{Hello, Kind, expect, refused, tag};
 use super::{HandedTime, TakeoverError};
 use crate::options::Options;
-use crate::shared::Shared;
+use crate::parts::Parts;
 use guira_contract::Preview;
 use guira_disk::MetadataExt;
 use guira_memory::lasting::{HandedRegion, HandedState};
@@ -46,9 +46,9 @@ pub(crate) struct Bringing {
     pub(crate) region: Option<Arc<HandedRegion>>,
     /// Of the predecessor, or of this server before; without, the wall clock says it.
     pub(crate) time: Option<HandedTime>,
-    /// Of the server that goes on, which may still hold sessions of the engine.
+    /// Of the server that continues, which may still hold sessions of the engine.
     pub(crate) background_tasks: Arc<AtomicU64>,
-    /// To the predecessor, as long as that may go on instead.
+    /// To the predecessor, as long as that may continue instead.
     link: Option<Channel>,
     since: Option<Stopwatch>,
 }
@@ -62,7 +62,7 @@ impl Predecessor {
     /// Asks the server that listens at `path`; `None` if there is none.
     ///
     /// # Errors
-    /// If what is there is no such server, or it refuses.
+    /// If the process there is no such server, or it refuses.
     pub fn find(path: &Path) -> Result<Option<Self>, TakeoverError> {
         let stream = match UnixStream::connect(path) {
             Ok(stream) => stream,
@@ -96,7 +96,7 @@ impl Predecessor {
         streams.chain(datagrams.into_iter().map(Inherited::Datagram)).collect()
     }
 
-    /// Whether a server with these options would go on with the items.
+    /// Whether a server with these options would continue with the items.
     ///
     /// # Errors
     /// Why not.
@@ -120,7 +120,7 @@ impl Predecessor {
         Err(TakeoverError::WouldEmpty(why))
     }
 
-    /// Tells the predecessor why nobody takes over.
+    /// Reports to the predecessor why this process does not take over.
     pub(crate) fn refuse(&mut self, why: &dyn std::error::Error) {
         // It may be gone.
         let _ = self.channel.send(Kind::Refused, &mut refused(&why.to_string()), &[]);
@@ -159,9 +159,9 @@ impl Predecessor {
 
 impl Bringing {
     /// What comes back to a server whose successor has failed.
-    pub(crate) fn back(incoming: Vec<Incoming>, region: Option<Arc<HandedRegion>>, shared: &Shared) -> Self {
-        let time = Some(HandedTime::of(&shared.clock));
-        let background_tasks = shared.background_tasks.clone();
+    pub(crate) fn back(incoming: Vec<Incoming>, region: Option<Arc<HandedRegion>>, parts: &Parts) -> Self {
+        let time = Some(HandedTime::of(&parts.clock));
+        let background_tasks = parts.background.count().clone();
         Bringing { incoming, region, time, background_tasks, ..Bringing::default() }
     }
 
@@ -170,7 +170,7 @@ impl Bringing {
         self.since.as_ref().map_or(0, |since| since.elapsed().as_micros() as u64)
     }
 
-    /// Whether a predecessor may still go on instead of this server.
+    /// Whether a predecessor may still continue instead of this server.
     pub(crate) fn is_on_trial(&self) -> bool {
         self.link.is_some()
     }
@@ -187,7 +187,7 @@ impl Bringing {
         let answer = sent.and_then(|()| link.receive(Wait::most(COMMIT_MAX)));
         match answer.and_then(|answer| expect(answer, Kind::Commit)) {
             Ok(_) => Ok(()),
-            // It has said neither yes nor no, and nobody else has the items now.
+            // It has sent neither yes nor no, and no other process has the items now.
             Err(TakeoverError::Gone) if link.peer.wait_until_gone(DEATH_MAX) => {
                 // Operator: Check that all items are there (`curr_items`).
                 tracing::warn!("the previous server died during the takeover; this server continues");

@@ -9,7 +9,7 @@ use guira_transport::FDS_AT_ONCE;
 use rustix::fd::AsFd;
 use std::time::Duration;
 
-/// How long a successor may take: clients wait meanwhile.
+/// How long a successor may take, while clients wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Patience {
     /// To open a region without items, …
@@ -24,7 +24,7 @@ const PATIENCE: Patience = Patience { opened: Duration::from_secs(5), serving: D
 /// Bytes of items for which a successor may take a second more.
 const BYTES_PER_SECOND: u64 = 4 << 30;
 impl Patience {
-    /// How long opening a region with so many bytes of items may take.
+    /// How long opening a region with this many bytes of items may take.
     fn opening(self, bytes: u64) -> Duration {
         self.opened + Duration::from_millis(bytes.saturating_mul(1_000) / BYTES_PER_SECOND)
     }
@@ -44,10 +44,10 @@ pub struct Successor {
     pub(super) patience: Patience,
 }
 
-/// What is given to a successor.
+/// The state that a successor receives.
 #[derive(Debug)]
 pub(crate) struct Leaving<'a> {
-    /// Connections, with what is written of each.
+    /// Connections, each with its written state.
     pub(crate) connections: &'a [(Arrival, Vec<u8>)],
     pub(crate) region: Option<&'a HandedRegion>,
     pub(crate) time: HandedTime,

@@ -82,7 +82,7 @@ pub(super) struct Lists {
 }
 
 impl Lists {
-    /// Lists with so many counters each.
+    /// Lists with this many counters each.
     pub(super) fn new(counters: usize) -> Self {
         let of = List::ALL.map(|list| Summary::new(counters, list.longest()));
         Lists { of, all: [0; MEASURES.len()], samples: 0 }

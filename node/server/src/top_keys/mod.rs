@@ -1,4 +1,4 @@
-//! Which keys, and which prefixes of keys, are asked for most, cost most bytes and miss most (`stats topkeys`).
+//! Which keys, and which prefixes of keys, are requested most, cost most bytes and miss most (`stats topkeys`).
 //!
 //! ```text
 //!  worker ── one batch in 128 or 512 ─ its Lists ──┐  every half minute, or when somebody asks
@@ -36,14 +36,14 @@ const HALF: u32 = 30;
 /// Counters of each list: by memory, within these limits. A key that makes up a hundredth of a list's weight is in it with 256.
 const COUNTERS: std::ops::RangeInclusive<usize> = 32..=256;
 
-/// Lists beside those of workers: the two of the history, and what is made of them while they are merged.
-const LISTS_BESIDE: usize = 3;
+/// Lists in addition to those of workers: the two of the history, and the result while they are merged.
+const EXTRA_LISTS: usize = 3;
 
 /// How many counters each list has with so much memory for all of it.
 fn counters(budget: usize, workers: usize) -> usize {
     // At a number at which the table is as sparse as it ever is.
     let each = Lists::bytes(513).div_ceil(513);
-    (budget / (workers + LISTS_BESIDE) / each).clamp(*COUNTERS.start(), *COUNTERS.end())
+    (budget / (workers + EXTRA_LISTS) / each).clamp(*COUNTERS.start(), *COUNTERS.end())
 }
 
 #[derive(Debug)]
@@ -62,7 +62,7 @@ struct Recorder {
     now: Mutex<Lists>,
     /// How many requests each stands for. Relaxed: written and read by the worker alone.
     scale: AtomicU64,
-    /// Requests of the sample that were passed over since somebody was reading. Relaxed: a count.
+    /// Requests of the sample that were passed over because a reader had the lists. Relaxed: a count.
     dropped: AtomicU64,
 }
 
@@ -87,10 +87,10 @@ pub(crate) struct Window {
     pub(crate) lists: Vec<(List, Vec<Top>)>,
 }
 
-/// What is known of top keys.
+/// The known state of top keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TopReport {
-    /// One request in so many was looked at since the start.
+    /// One request in this many was looked at since the start.
     pub(crate) sampling: u64,
     /// Requests of the sample that were passed over.
     pub(crate) dropped: u64,
@@ -102,7 +102,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl TopKeys {
-    /// Top keys of so many workers, in about `budget` bytes. Prefixes are what comes before `delimiter`.
+    /// Top keys of this many workers, in about `budget` bytes. Prefixes are what comes before `delimiter`.
     pub(crate) fn new(budget: usize, workers: usize, delimiter: u8, now: Seconds) -> Self {
         let counters = counters(budget, workers);
         let recorder = || Recorder {
@@ -120,10 +120,10 @@ impl TopKeys {
 
     /// Bytes that it takes of a budget.
     pub(crate) fn bytes(budget: usize, workers: usize) -> usize {
-        (workers + LISTS_BESIDE) * Lists::bytes(counters(budget, workers))
+        (workers + EXTRA_LISTS) * Lists::bytes(counters(budget, workers))
     }
 
-    /// Requests of a worker stand for so many from now on. The worker calls this.
+    /// Requests of a worker stand for this many from now on. The worker calls this.
     fn scale(&self, worker: usize, scale: u32) {
         self.workers[worker].scale.store(u64::from(scale), Ordering::Relaxed);
     }
@@ -140,7 +140,7 @@ impl TopKeys {
         now.note(Name { text: key, hash: hash.0 }, prefix, used, scale);
     }
 
-    /// To be called now and then: ends a half minute that is over. Who is asked meanwhile does so too.
+    /// To be called now and then: ends a half minute that is over. A report does so too.
     pub(crate) fn turn(&self, now: Seconds) {
         if let Some(mut history) = self.history.try_lock() {
             self.turn_history(&mut history, now);

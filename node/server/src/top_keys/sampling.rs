@@ -4,7 +4,7 @@ use super::TopKeys;
 use crate::sampler::Sampler;
 use std::sync::Arc;
 
-/// One in so many batches of few requests is looked at, and of the others one in so many times as many: a request in a large batch costs
+/// One in this many batches of few requests is looked at, and of the others one in this many times as many: a request in a large batch costs
 /// less, and there are more of them.
 pub(super) const FEWEST: u32 = 128;
 const MORE: u32 = 4;
@@ -29,7 +29,7 @@ impl UseSampler {
         UseSampler { keys, worker, batches, large, is_on: false }
     }
 
-    /// A batch of so many requests begins. True if its requests are to be reported.
+    /// A batch of this many requests begins. True if its requests are to be reported.
     #[inline(always)]
     pub(crate) fn begin(&mut self, requests: usize) -> bool {
         self.batches.is_due() && self.start(requests)

@@ -17,7 +17,7 @@ struct Counter {
     error: u64,
 }
 
-/// What is known of a key.
+/// The known state of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Top {
     pub(crate) key: Box<[u8]>,

@@ -9,7 +9,7 @@ pub(super) struct Texts {
     longest: usize,
 }
 
-/// There is room for so many keys at first, once there is one.
+/// There is room for this many keys at first, once there is one.
 const FIRST: usize = 16;
 
 impl Texts {

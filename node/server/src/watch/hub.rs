@@ -1,13 +1,12 @@
 //! The buffers between those who log and those who watch, and the thread between them.
 
 use super::{LogKinds, lines};
-use crate::background::DetachedConnection;
+use crate::background::{BackgroundTasks, DetachedConnection};
 use crate::counters::{ServerCount, ServerCounters};
 use crate::options::Options;
-use crate::shared::Shared;
 use guira_commands::observe::Event;
 use guira_contract::Meta;
-use guira_serving::{CloseReason, ConnBudget, ConnectionFacts, ConnectionObserver};
+use guira_serving::{CloseReason, ConnBudget, ConnectionFacts, ConnectionObserver, Host};
 use guira_sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use guira_sync::clock::Seconds;
 use guira_sync::lock::Mutex;
@@ -34,7 +33,7 @@ const LINE_MAX: usize = 1 << 10;
 const SKIPPED_MAX: usize = 32;
 /// A watcher's buffer that is empty is no larger than this.
 const KEPT_MAX: usize = 4 << 10;
-/// What is read of a watcher in a round.
+/// The bytes read from a watcher in a round.
 const IGNORED_BYTES: usize = 4 << 10;
 
 #[derive(Debug, Default)]
@@ -45,7 +44,7 @@ struct Lines {
     lent: usize,
 }
 
-/// What is to be known of a line.
+/// The properties of a line.
 #[derive(Clone, Copy, Debug)]
 struct End {
     kinds: LogKinds,
@@ -101,7 +100,7 @@ pub(crate) struct Hub {
     newcomers: Mailbox<Newcomer>,
     /// LOCK: log thread. Whether there is one. Taken before the newcomers' lock.
     running: Mutex<bool>,
-    pub(crate) counters: ServerCounters,
+    pub(crate) counters: Arc<ServerCounters>,
     /// How many clients watch. Relaxed: a limit that may be passed for a moment.
     watchers: AtomicU64,
 }
@@ -130,12 +129,12 @@ impl Hub {
             budget,
             newcomers: Mailbox::new()?,
             running: Mutex::new(false),
-            counters: ServerCounters::default(),
+            counters: Arc::default(),
             watchers: AtomicU64::new(0),
         })
     }
 
-    /// What is watched. Relaxed: a worker that looks late logs late.
+    /// The watched kinds. Relaxed: a worker that looks late logs late.
     #[inline]
     pub(crate) fn kinds(&self) -> LogKinds {
         LogKinds(self.kinds.load(Ordering::Relaxed))
@@ -209,7 +208,7 @@ impl Hub {
         self: &Arc<Self>,
         detached: DetachedConnection,
         kinds: LogKinds,
-        shared: &Arc<Shared>,
+        (host, background): (&Arc<Host>, &Arc<BackgroundTasks>),
     ) -> Result<(), (DetachedConnection, TooMany)> {
         if self.watchers.fetch_add(1, Ordering::Relaxed) >= WATCHERS_MAX {
             self.watchers.fetch_sub(1, Ordering::Relaxed);
@@ -218,7 +217,8 @@ impl Hub {
         let mut running = self.running();
         self.newcomers.send(Newcomer { detached, kinds, since: self.gid.load(Ordering::Relaxed) });
         if !*running {
-            let reporter = Reporter { hub: self.clone(), shared: shared.clone(), watchers: Vec::new() };
+            let (hub, background) = (self.clone(), background.clone());
+            let reporter = Reporter { hub, host: host.clone(), background, watchers: Vec::new() };
             let thread = guira_sync::thread::Builder::new().name("log".to_owned());
             match thread.spawn(move || reporter.run()) {
                 Ok(_) => *running = true,
@@ -228,7 +228,7 @@ impl Hub {
                     tracing::error!(%error, "cannot start the log thread");
                     for Newcomer { detached, .. } in self.newcomers.take() {
                         self.watchers.fetch_sub(1, Ordering::Relaxed);
-                        shared.gone(&detached.arrival.facts, CloseReason::Error);
+                        host.gone(&detached.arrival.facts, CloseReason::Error);
                     }
                 }
             }
@@ -297,14 +297,15 @@ impl Watcher {
 /// The thread that hands lines out.
 struct Reporter {
     hub: Arc<Hub>,
-    shared: Arc<Shared>,
+    host: Arc<Host>,
+    background: Arc<BackgroundTasks>,
     watchers: Vec<Watcher>,
 }
 
 impl Reporter {
     fn run(mut self) {
         let mut taken = Lines::default();
-        while !self.shared.is_stopping() {
+        while !self.host.is_stopping() {
             self.admit();
             for buffer in 0..self.hub.buffers.len() {
                 self.hand_out(buffer, &mut taken);
@@ -354,7 +355,7 @@ impl Reporter {
             let mut watcher = watcher;
             match push(&mut watcher) {
                 Ok(bytes) => {
-                    self.shared.bytes_sent(bytes);
+                    self.background.add_bytes_sent(bytes);
                     watcher.tidy_up(&self.hub.budget);
                     self.watchers.push(watcher);
                 }
@@ -366,7 +367,7 @@ impl Reporter {
     fn leave(&self, watcher: &Watcher) {
         self.hub.watchers.fetch_sub(1, Ordering::Relaxed);
         self.hub.budget.take_back(watcher.lent);
-        self.shared.gone(&watcher.detached.arrival.facts, CloseReason::Normal);
+        self.host.gone(&watcher.detached.arrival.facts, CloseReason::Normal);
     }
 
     /// Ends the thread, unless a watcher has just come. Lines without a watcher are dropped.

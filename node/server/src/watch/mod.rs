@@ -10,14 +10,16 @@
 //! are watchers, hands them out. Both the workers' buffers and the watchers' are bounded: what does not fit is dropped and counted, so
 //! that no thread waits for a watcher.
 
+mod event_sink;
 mod hub;
 mod lines;
+mod observers;
 mod prefixes;
-mod tap;
 
+pub(crate) use event_sink::{EventObserver, EventSink, EvictionSink};
 pub(crate) use hub::{Hub, TooMany};
+pub(crate) use observers::Observers;
 pub(crate) use prefixes::{DEFAULT_DELIMITER, Prefixes};
-pub(crate) use tap::{EventObserver, EventSink, EvictionSink};
 
 /// Kinds of log lines, one bit each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

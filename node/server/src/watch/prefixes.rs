@@ -1,4 +1,4 @@
-//! `stats detail`: how often keys of each prefix are asked for, found, stored and deleted.
+//! `stats detail`: how often keys of each prefix are requested, found, stored and deleted.
 
 use crate::background::push_encoded;
 use guira_commands::observe::{Event, Got, StoredBy};
@@ -51,7 +51,7 @@ impl Prefixes {
         self.on.load(Ordering::Relaxed)
     }
 
-    /// Begins or ends to count; what was counted stays.
+    /// Begins or ends to count; the counts stay.
     pub(crate) fn switch(&self, switch: Switch) {
         self.on.store(switch == Switch::On, Ordering::Relaxed);
     }
@@ -99,7 +99,7 @@ impl Prefixes {
         }
     }
 
-    /// Writes what was counted, as `stats detail dump` answers.
+    /// Writes the counts, as the reply to `stats detail dump`.
     pub(crate) fn dump(&self) -> Vec<u8> {
         let mut out = Vec::new();
         for (prefix, Uses { gets, hits, sets, deletes }) in self.uses().iter() {

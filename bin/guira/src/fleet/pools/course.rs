@@ -6,7 +6,7 @@ use guira_cli::failure::Failure;
 use guira_cli::output::print;
 use guira_cli::units::Span;
 use guira_client::text::Endpoint;
-use guira_control::{AskError, EtcdError, Pool, Registration, Servers, Store, StoreError, View};
+use guira_control::{CommandError, EtcdError, Pool, Registration, Servers, Store, StoreError, View};
 use guira_sync::clock::Stopwatch;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::VecDeque;
@@ -66,15 +66,15 @@ pub(super) fn servers(access: &Access, pool: &Pool) -> Result<Servers, Failure> 
 }
 
 /// A failure of a server.
-pub(super) fn failed(server: &str) -> impl FnOnce(AskError) -> Failure {
+pub(super) fn failed(server: &str) -> impl FnOnce(CommandError) -> Failure {
     let server = server.to_owned();
     move |error| Failure::caused(server, error)
 }
 
 /// Checks that a server can be filled: it must support deletes with hold-off.
 pub(super) fn can_be_filled(servers: &Servers, server: &str) -> Result<(), Failure> {
-    servers.ask(server, "md guira:probe H1", &["NF", "HD"]).map_err(|error| match error {
-        AskError::Answer(_) => Failure::usage(format!(
+    servers.send_command(server, "md guira:probe H1", &["NF", "HD"]).map_err(|error| match error {
+        CommandError::Answer(_) => Failure::usage(format!(
             "{server} does not support deletes with hold-off (md with H): use a Guira node as the new server"
         )),
         error => failed(server)(error),
@@ -83,8 +83,8 @@ pub(super) fn can_be_filled(servers: &Servers, server: &str) -> Result<(), Failu
 
 /// Checks that a server returns the time to live of its items.
 pub(super) fn can_be_copied_from(servers: &Servers, server: &str) -> Result<(), Failure> {
-    servers.ask(server, "mg guira:probe t", &["EN", "HD"]).map_err(|error| match error {
-        AskError::Answer(_) => Failure::usage(format!(
+    servers.send_command(server, "mg guira:probe t", &["EN", "HD"]).map_err(|error| match error {
+        CommandError::Answer(_) => Failure::usage(format!(
             "{server} does not support meta commands, so the expiry of its items is unknown: use memcached 1.6 or Guira"
         )),
         error => failed(server)(error),
@@ -324,7 +324,7 @@ impl Share {
 }
 
 /// The hits of a server.
-pub(super) fn hits(servers: &Servers, server: &str) -> Result<u64, AskError> {
+pub(super) fn hits(servers: &Servers, server: &str) -> Result<u64, CommandError> {
     let stats = servers.stats(server)?;
     Ok(stats.get("get_hits").and_then(|hits| hits.parse().ok()).unwrap_or(0))
 }

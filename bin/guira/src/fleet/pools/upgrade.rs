@@ -5,7 +5,7 @@ use guira_cli::access::Access;
 use guira_cli::failure::Failure;
 use guira_cli::output::print;
 use guira_cli::units::Span;
-use guira_control::{AskError, OrderState, Pool, Servers, Store, View};
+use guira_control::{CommandError, OrderState, Pool, Servers, Store, View};
 use guira_sync::clock::Stopwatch;
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ struct Identity {
 }
 
 impl Identity {
-    fn read(servers: &Servers, server: &str) -> Result<Self, AskError> {
+    fn read(servers: &Servers, server: &str) -> Result<Self, CommandError> {
         let stats = servers.stats(server)?;
         let get = |name: &str| stats.get(name).cloned().unwrap_or_default();
         let seconds = |name: &str| get(name).parse::<u64>().unwrap_or(0);
@@ -183,7 +183,7 @@ impl Upgrade<'_> {
             .registered(name)
             .find(|one| view.pool(name).is_ok_and(|pool| pool.slots[self.slot].is_served_by(&one.server)));
         let member = member.map_or(server, |one| one.server.as_str()).to_owned();
-        store.ask_for_upgrade(name, &member, lease)?;
+        store.request_upgrade(name, &member, lease)?;
         let since = Stopwatch::start();
         let mut why = String::new();
         while since.elapsed() < self.args.within.0 {

@@ -42,7 +42,7 @@ impl<E: Engine> Worker<'_, E> {
         let (name, now) = (name(key), self.now);
         let guess = self.guess(key, &name);
         let expected = self.model.live(key, now);
-        let session = &mut self.sessions[self.active];
+        let session = self.turns.active();
         let shown = Key { bytes: &name, hash: session.hash(&name) };
         let (mut found, mut wrong) = (false, None);
         let asked_for = match &provision {
@@ -140,7 +140,7 @@ impl<E: Engine> Worker<'_, E> {
         let in_pieces = self.random.below(8) == 0;
         let provision = if in_pieces || item.value.len() > self.session().inline_max() {
             let Some(mut pending) = self.begin_value(key, spec) else { return };
-            let session = &mut self.sessions[self.active];
+            let session = self.turns.active();
             if !item.value.chunks(10_007).all(|piece| session.extend(&mut pending, piece).is_ok()) {
                 self.model.tally.refused += 1;
                 return;

@@ -36,7 +36,7 @@ impl<E: Engine> Worker<'_, E> {
         let piece = 1 + self.random.below(20_000) as usize;
         let arriving = &mut self.arriving[index];
         let end = arriving.item.value.len().min(arriving.arrived + piece);
-        let session = &mut self.sessions[self.active];
+        let session = self.turns.active();
         let result = session.extend(&mut arriving.pending, &arriving.item.value[arriving.arrived..end]);
         arriving.arrived = end;
         if result.is_err() {
@@ -99,6 +99,6 @@ impl<E: Engine> Worker<'_, E> {
         let pins = std::mem::take(&mut self.pins);
         pins.iter().for_each(|pinned| self.check_pin(pinned));
         self.arriving.clear();
-        self.sessions.iter_mut().for_each(Session::release_caches);
+        self.turns.sessions.iter_mut().for_each(Session::release_caches);
     }
 }

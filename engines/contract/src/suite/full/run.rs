@@ -27,7 +27,7 @@ impl<E: Engine> Worker<'_, E> {
         for _ in 0..steps {
             self.step += 1;
             self.look_at_clock();
-            if self.back_at.is_some_and(|step| step <= self.step) {
+            if self.turns.back_at.is_some_and(|step| step <= self.step) {
                 self.switch_back();
             }
             let key = self.some_key();
@@ -49,7 +49,7 @@ impl<E: Engine> Worker<'_, E> {
 
     fn act(&mut self, key: u32) {
         // An operation that needs memory may wait long and in vain for the batch of the other session to end.
-        let waits = self.back_at.is_some() && self.random.below(16) > 0;
+        let waits = self.turns.back_at.is_some() && self.random.below(16) > 0;
         match if waits { 118 + self.random.below(66) } else { self.random.below(200) } {
             150..164 if waits => {}
             0..60 => self.store(key),
@@ -64,7 +64,7 @@ impl<E: Engine> Worker<'_, E> {
             156..164 => self.receive(),
             164..170 => self.pin(key),
             170..184 => self.maintain(),
-            184..190 if self.back_at.is_none() => self.switch(),
+            184..190 if self.turns.back_at.is_none() => self.switch(),
             190..196 => self.leave(),
             _ if self.share.rest == 0 => self.everywhere(),
             _ => {}
@@ -113,23 +113,23 @@ impl<E: Engine> Worker<'_, E> {
     /// Switches to the other session, if there is one. Now and then the batch of this session stays open, and it soon continues: until then, waiting
     /// for the end of the batch is in vain.
     fn switch(&mut self) {
-        if self.sessions.len() == 1 {
+        if self.turns.sessions.len() == 1 {
             return self.session().quiesce();
         }
         if !self.plan.gives_back(self.engine) && self.random.below(8) == 0 {
-            self.back_at = Some(self.step + 3);
+            self.turns.back_at = Some(self.step + 3);
         } else {
             self.session().offline();
         }
-        self.active = (self.active + 1) % self.sessions.len();
+        self.turns.switch();
         self.session().online();
     }
 
     /// The session with the open batch continues, and the other waits for input.
     fn switch_back(&mut self) {
-        self.back_at = None;
+        self.turns.back_at = None;
         self.session().offline();
-        self.active = (self.active + 1) % self.sessions.len();
+        self.turns.switch();
     }
 
     /// Goes offline, for a moment or for long, and online again.

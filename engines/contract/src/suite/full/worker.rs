@@ -59,15 +59,30 @@ pub(super) struct Arriving<D> {
     pub(super) arrived: usize,
 }
 
+/// The sessions of a worker, which take turns.
+pub(super) struct Turns<E: Engine> {
+    pub(super) sessions: Vec<SessionOf<E>>,
+    active: usize,
+    /// The step at which the other session continues its batch.
+    pub(super) back_at: Option<usize>,
+}
+
+impl<E: Engine> Turns<E> {
+    pub(super) fn active(&mut self) -> &mut SessionOf<E> {
+        &mut self.sessions[self.active]
+    }
+
+    pub(super) fn switch(&mut self) {
+        self.active = (self.active + 1) % self.sessions.len();
+    }
+}
+
 pub(super) struct Worker<'e, E: Engine> {
     pub(super) engine: &'e E,
     pub(super) plan: Full,
     pub(super) world: &'e World,
     pub(super) share: Share,
-    pub(super) sessions: Vec<SessionOf<E>>,
-    pub(super) active: usize,
-    /// The step at which the other session continues its batch.
-    pub(super) back_at: Option<usize>,
+    pub(super) turns: Turns<E>,
     pub(super) model: Model,
     pub(super) guesses: HashMap<u32, GuessOf<E>>,
     pub(super) pins: Vec<Pinned<PinOf<E>>>,
@@ -97,9 +112,7 @@ impl<'e, E: Engine> Worker<'e, E> {
             plan,
             world,
             share,
-            sessions,
-            active: 0,
-            back_at: None,
+            turns: Turns { sessions, active: 0, back_at: None },
             model: Model::new(losses),
             guesses: HashMap::new(),
             pins: Vec::new(),
@@ -108,16 +121,16 @@ impl<'e, E: Engine> Worker<'e, E> {
             step: 0,
             now: world.now(),
         };
-        worker.sessions.iter_mut().for_each(Session::offline);
+        worker.turns.sessions.iter_mut().for_each(Session::offline);
         worker
     }
 
     pub(super) fn lossiness(&self) -> Lossiness {
-        self.sessions[self.active].lossiness()
+        self.turns.sessions[self.turns.active].lossiness()
     }
 
     pub(super) fn session(&mut self) -> &mut SessionOf<E> {
-        &mut self.sessions[self.active]
+        self.turns.active()
     }
 
     /// Panics with the seed and the step.
@@ -132,8 +145,8 @@ impl<'e, E: Engine> Worker<'e, E> {
 
     /// Ends all batches and goes offline. Pins and pending values stay.
     pub(super) fn pause(&mut self) {
-        self.back_at = None;
-        self.sessions.iter_mut().for_each(Session::offline);
+        self.turns.back_at = None;
+        self.turns.sessions.iter_mut().for_each(Session::offline);
     }
 
     pub(super) fn look_at_clock(&mut self) {

@@ -1,4 +1,4 @@
-//! Calls of the application that are under way, and what was answered to them.
+//! Calls of the application that are in flight, and their replies.
 
 use super::pipeline::Ticket;
 use crate::pools::error::{Error, ErrorKind};
@@ -6,15 +6,15 @@ use guira_routing::{Answer, Outcome};
 
 /// What a server has said about a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::pools) struct Told {
+pub(in crate::pools) struct Answered {
     pub(in crate::pools) outcome: Outcome,
-    /// What was found, with its flags.
+    /// The value found, with its flags.
     pub(in crate::pools) item: Option<(Vec<u8>, u64)>,
     /// The cas unique, or the number that was counted.
     pub(in crate::pools) number: u64,
 }
 
-pub(in crate::pools) type Reply = Result<Told, Error>;
+pub(in crate::pools) type Reply = Result<Answered, Error>;
 
 #[derive(Debug, Default)]
 pub(super) struct Calls {
@@ -31,7 +31,7 @@ struct Call {
 }
 
 impl Calls {
-    /// Begins a call about so many keys.
+    /// Begins a call about this many keys.
     pub(super) fn begin(&mut self, keys: usize) -> u32 {
         let number = self.vacant.pop().unwrap_or(self.calls.len() as u32);
         let mut replies = Vec::new();
@@ -49,12 +49,12 @@ impl Calls {
 
     /// A key was answered, not by an error.
     pub(super) fn answer(&mut self, ticket: Ticket, answer: &Answer<'_>) {
-        let told = Told {
+        let answered = Answered {
             outcome: answer.outcome,
             item: answer.item.map(|item| (item.value.to_vec(), item.flags)),
             number: answer.number,
         };
-        self.settle(ticket, Ok(told));
+        self.settle(ticket, Ok(answered));
     }
 
     pub(super) fn settle(&mut self, ticket: Ticket, reply: Reply) {
@@ -71,7 +71,7 @@ impl Calls {
         !self.done.is_empty()
     }
 
-    /// Calls whose keys were all answered since this was asked last.
+    /// Calls whose keys were all answered since the last call.
     pub(super) fn take_done(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.done)
     }

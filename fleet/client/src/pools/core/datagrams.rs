@@ -1,5 +1,5 @@
-//! Gets by UDP: memcached's frame around requests and replies. What is lost or comes in another order is noticed, and is an error; nothing is asked
-//! for again (*Scaling Memcache at Facebook*, section 3.1).
+//! Gets by UDP: memcached's frame around requests and replies. A lost or reordered datagram is an error; nothing is
+//! requested again (*Scaling Memcache at Facebook*, section 3.1).
 //!
 //! A frame is the number of the request, the place of the datagram among those of an answer, how many these are, and 0; each has two bytes. An
 //! answer has the reply to one key (memcached, and Guira for the first 64 keys of a datagram), or to several.
@@ -19,13 +19,13 @@ const DATAGRAM_MAX: usize = 1400;
 /// Datagrams of a server that are under way.
 const UNDER_WAY_MAX: usize = 1 << 12;
 
-/// What a server was asked by UDP and has not answered.
+/// Requests to a server by UDP that are in flight.
 #[derive(Debug, Default)]
 pub(super) struct Datagrams {
     /// The datagram that takes further keys, and those that are complete.
     open: Option<Open>,
     ready: Vec<Vec<u8>>,
-    asked: HashMap<u16, Asked>,
+    in_flight: HashMap<u16, InFlight>,
     next_id: u16,
     opaque: u32,
 }
@@ -38,9 +38,9 @@ struct Open {
 
 /// The keys of one datagram.
 #[derive(Debug)]
-struct Asked {
+struct InFlight {
     keys: Vec<Key>,
-    asked_ms: u64,
+    sent_ms: u64,
     era: Era,
     /// The answer that has begun to come.
     part: Part,
@@ -63,7 +63,7 @@ struct Part {
 /// What has come with a datagram.
 #[derive(Debug)]
 pub(super) enum Arrived {
-    /// Nothing yet, or what nobody waits for.
+    /// Nothing yet, or what no caller waits for.
     Nothing,
     /// All of an answer to the request with this number.
     Whole(u16, Vec<u8>),
@@ -71,7 +71,7 @@ pub(super) enum Arrived {
     Lost(Lost),
 }
 
-/// What an answer goes on with.
+/// The next part of an answer.
 #[derive(Debug)]
 pub(super) enum Next<'i> {
     Answer(Origin<Ticket>, Answer<'i>, usize),
@@ -123,7 +123,7 @@ impl Datagrams {
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.asked.len() >= UNDER_WAY_MAX
+        self.in_flight.len() >= UNDER_WAY_MAX
     }
 
     pub(super) fn push(&mut self, request: &Request<'_>, origin: Origin<Ticket>, now_ms: u64, era: Era) {
@@ -140,19 +140,19 @@ impl Datagrams {
         };
         let open = self.open.insert(open);
         open.bytes.extend_from_slice(&line);
-        if let Some(asked) = self.asked.get_mut(&open.id) {
-            asked.keys.push(Key { opaque, origin });
+        if let Some(in_flight) = self.in_flight.get_mut(&open.id) {
+            in_flight.keys.push(Key { opaque, origin });
         }
     }
 
-    fn begin(&mut self, asked_ms: u64, era: Era) -> Open {
+    fn begin(&mut self, sent_ms: u64, era: Era) -> Open {
         // There are fewer under way than there are numbers.
-        while self.asked.contains_key(&self.next_id) {
+        while self.in_flight.contains_key(&self.next_id) {
             self.next_id = self.next_id.wrapping_add(1);
         }
         let id = self.next_id;
         self.next_id = id.wrapping_add(1);
-        self.asked.insert(id, Asked { keys: Vec::new(), asked_ms, era, part: Part::default() });
+        self.in_flight.insert(id, InFlight { keys: Vec::new(), sent_ms, era, part: Part::default() });
         let [high, low] = id.to_be_bytes();
         Open { id, bytes: vec![high, low, 0, 0, 0, 1, 0, 0] }
     }
@@ -173,21 +173,21 @@ impl Datagrams {
         let ([Some(id), Some(place), Some(total)], Some(payload)) = (numbers, datagram.get(FRAME..)) else {
             return Arrived::Nothing;
         };
-        // What was given up comes late, and is nobody's.
-        let Some(asked) = self.asked.get_mut(&id) else { return Arrived::Nothing };
-        match asked.part.take(place, total, payload) {
+        // A late reply to a request that has timed out.
+        let Some(in_flight) = self.in_flight.get_mut(&id) else { return Arrived::Nothing };
+        match in_flight.part.take(place, total, payload) {
             (Order::Broken, _) => self.lose(id),
             (Order::Kept, false) => Arrived::Nothing,
-            (Order::Kept, true) => Arrived::Whole(id, std::mem::take(&mut asked.part).bytes),
+            (Order::Kept, true) => Arrived::Whole(id, std::mem::take(&mut in_flight.part).bytes),
         }
     }
 
-    /// The next reply in what is left of an answer. Each has to name a key that waits.
+    /// The next reply in the rest of an answer. Each has to name a key that waits.
     pub(super) fn next<'i>(&mut self, id: u16, rest: &'i [u8]) -> Next<'i> {
-        let Some(asked) = self.asked.get_mut(&id) else { return Next::End };
+        let Some(in_flight) = self.in_flight.get_mut(&id) else { return Next::End };
         if rest.is_empty() {
-            if asked.keys.is_empty() {
-                self.asked.remove(&id);
+            if in_flight.keys.is_empty() {
+                self.in_flight.remove(&id);
             }
             return Next::End;
         }
@@ -198,14 +198,17 @@ impl Datagrams {
         };
         if let Some(failed) = answers::failed(line).filter(|_| value.is_none()) {
             // It does not say to which key: none of those that wait are answered any more.
-            let keys = self.asked.remove(&id).map(|asked| asked.keys).unwrap_or_default();
+            let keys = self.in_flight.remove(&id).map(|in_flight| in_flight.keys).unwrap_or_default();
             return Next::Failed(keys.iter().map(|key| key.origin).collect(), failed);
         }
-        // All are gets. One that has asked for no unique is told none.
+        // All are gets. One without a unique receives none.
         let said = text::read(Op::Gets, Dialect::Classic, line, value);
-        let place = said.and_then(|said| asked.keys.iter().position(|key| Some(key.opaque) == said.opaque));
+        let place =
+            said.and_then(|said| in_flight.keys.iter().position(|key| Some(key.opaque) == said.opaque));
         match (said, place) {
-            (Some(said), Some(place)) => Next::Answer(asked.keys.remove(place).origin, said.answer, taken),
+            (Some(said), Some(place)) => {
+                Next::Answer(in_flight.keys.remove(place).origin, said.answer, taken)
+            }
             _ => Next::Lost(self.lose(id)),
         }
     }
@@ -215,19 +218,19 @@ impl Datagrams {
     }
 
     fn remove(&mut self, id: u16) -> Option<Lost> {
-        let Asked { keys, era, .. } = self.asked.remove(&id)?;
+        let InFlight { keys, era, .. } = self.in_flight.remove(&id)?;
         Some(Lost { keys: keys.iter().map(|key| key.origin).collect(), era })
     }
 
     /// When the first datagram is to be given up, each of which may wait for so long.
     pub(super) fn deadline(&self, patience_ms: u64) -> Option<u64> {
-        self.asked.values().map(|asked| asked.asked_ms + patience_ms).min()
+        self.in_flight.values().map(|in_flight| in_flight.sent_ms + patience_ms).min()
     }
 
     /// Gives up a datagram whose time is over.
     pub(super) fn give_up(&mut self, now_ms: u64, patience_ms: u64) -> Option<Lost> {
-        let is_over = |asked: &Asked| asked.asked_ms + patience_ms <= now_ms;
-        let (id, _) = self.asked.iter().find(|(_, asked)| is_over(asked))?;
+        let is_over = |in_flight: &InFlight| in_flight.sent_ms + patience_ms <= now_ms;
+        let (id, _) = self.in_flight.iter().find(|(_, in_flight)| is_over(in_flight))?;
         let id = *id;
         self.remove(id)
     }
@@ -235,7 +238,7 @@ impl Datagrams {
     /// Nothing can be sent. Returns who waits for answers.
     pub(super) fn fail(&mut self) -> Vec<Origin<Ticket>> {
         (self.open, self.ready) = (None, Vec::new());
-        self.asked.drain().flat_map(|(_, asked)| asked.keys).map(|key| key.origin).collect()
+        self.in_flight.drain().flat_map(|(_, in_flight)| in_flight.keys).map(|key| key.origin).collect()
     }
 }
 
@@ -245,7 +248,7 @@ mod tests {
     use crate::pools::window::Window;
     use guira_routing::Outcome;
 
-    fn asked(keys: usize) -> Datagrams {
+    fn in_flight(keys: usize) -> Datagrams {
         let mut datagrams = Datagrams::default();
         for part in 0..keys {
             let key = format!("key{part}");
@@ -260,13 +263,13 @@ mod tests {
         [frame.as_slice(), payload.as_bytes()].concat()
     }
 
-    /// What comes of datagrams: who is answered what, and who has lost.
-    fn hear(datagrams: &mut Datagrams, all: &[Vec<u8>]) -> (Vec<(u32, Outcome)>, Vec<u32>) {
+    /// The results of datagrams: the replies, and the lost keys.
+    fn receive(datagrams: &mut Datagrams, all: &[Vec<u8>]) -> (Vec<(u32, Outcome)>, Vec<u32>) {
         let part = |origin: Origin<Ticket>| match origin {
             Origin::Client(ticket) => ticket.part,
             other => panic!("{other:?}"),
         };
-        let (mut told, mut gone) = (Vec::new(), Vec::new());
+        let (mut received, mut gone) = (Vec::new(), Vec::new());
         for datagram in all {
             let (id, bytes) = match datagrams.take(datagram) {
                 Arrived::Whole(id, bytes) => (id, bytes),
@@ -280,23 +283,23 @@ mod tests {
             loop {
                 match datagrams.next(id, &bytes[at..]) {
                     Next::Answer(origin, answer, taken) => {
-                        told.push((part(origin), answer.outcome));
+                        received.push((part(origin), answer.outcome));
                         at += taken;
                     }
                     Next::Failed(keys, answer) => {
-                        told.extend(keys.into_iter().map(|origin| (part(origin), answer.outcome)));
+                        received.extend(keys.into_iter().map(|origin| (part(origin), answer.outcome)));
                     }
                     Next::Lost(Arrived::Lost(lost)) => gone.extend(lost.keys.into_iter().map(part)),
                     Next::Lost(_) | Next::End => break,
                 }
             }
         }
-        (told, gone)
+        (received, gone)
     }
 
     #[test]
     fn keys_share_a_datagram_as_far_as_there_is_room() {
-        let all = asked(200).take_ready();
+        let all = in_flight(200).take_ready();
         assert!(all.len() > 1 && all.iter().all(|datagram| datagram.len() <= DATAGRAM_MAX));
         assert_eq!(&all[0][..24], b"\0\0\0\0\0\x01\0\0mg key0 v f O0\r\n".as_slice().get(..24).unwrap());
         assert_eq!(number(&all[1], 0), Some(1));
@@ -306,31 +309,31 @@ mod tests {
 
     #[test]
     fn an_answer_is_put_together_of_its_datagrams() {
-        let mut datagrams = asked(2);
+        let mut datagrams = in_flight(2);
         datagrams.take_ready();
         let parts = [frame(0, 0, 2, "VA 3 f0 O0\r\nab"), frame(0, 1, 2, "c\r\nEN O1\r\n")];
-        let (told, lost) = hear(&mut datagrams, &parts);
-        assert_eq!((told, lost), (vec![(0, Outcome::Found), (1, Outcome::NotFound)], vec![]));
-        assert!(datagrams.asked.is_empty());
+        let (received, lost) = receive(&mut datagrams, &parts);
+        assert_eq!((received, lost), (vec![(0, Outcome::Found), (1, Outcome::NotFound)], vec![]));
+        assert!(datagrams.in_flight.is_empty());
     }
 
     #[test]
     fn an_answer_that_is_longer_than_any_value_is_lost() {
-        let mut datagrams = asked(1);
+        let mut datagrams = in_flight(1);
         datagrams.take_ready();
         let payload = "x".repeat(60_000);
         let parts = (0..2000).map(|place| frame(0, place, 2000, &payload));
-        let lost = parts.into_iter().position(|part| hear(&mut datagrams, &[part]).1 == [0]);
+        let lost = parts.into_iter().position(|part| receive(&mut datagrams, &[part]).1 == [0]);
         assert_eq!(lost, Some(VALUE_MAX as usize / 60_000));
     }
 
     #[test]
     fn each_key_may_have_an_answer_of_its_own() {
-        let mut datagrams = asked(2);
+        let mut datagrams = in_flight(2);
         datagrams.take_ready();
         let parts =
             [frame(0, 0, 1, "EN O0\r\n"), frame(0, 0, 2, "VA 3 f0 O1\r\nab"), frame(0, 1, 2, "c\r\n")];
-        assert_eq!(hear(&mut datagrams, &parts).0, [(0, Outcome::NotFound), (1, Outcome::Found)]);
+        assert_eq!(receive(&mut datagrams, &parts).0, [(0, Outcome::NotFound), (1, Outcome::Found)]);
     }
 
     #[test]
@@ -338,10 +341,10 @@ mod tests {
         let (one, two, three) =
             (frame(0, 0, 3, "VA 3 f0 O0\r\na"), frame(0, 1, 3, "b"), frame(0, 2, 3, "c\r\nEN O1\r\n"));
         for order in [[&two, &one, &three], [&one, &three, &two], [&three, &one, &two], [&one, &one, &two]] {
-            let mut datagrams = asked(2);
+            let mut datagrams = in_flight(2);
             datagrams.take_ready();
-            let (told, lost) = hear(&mut datagrams, &order.map(Clone::clone));
-            assert_eq!((told, lost), (vec![], vec![0, 1]), "{order:?}");
+            let (received, lost) = receive(&mut datagrams, &order.map(Clone::clone));
+            assert_eq!((received, lost), (vec![], vec![0, 1]), "{order:?}");
         }
     }
 
@@ -355,31 +358,31 @@ mod tests {
             "\r\n",
             "VA 9 f0 O0\r\nabc\r\n",
         ] {
-            let mut datagrams = asked(1);
+            let mut datagrams = in_flight(1);
             datagrams.take_ready();
-            assert_eq!(hear(&mut datagrams, &[frame(0, 0, 1, payload)]), (vec![], vec![0]), "{payload}");
+            assert_eq!(receive(&mut datagrams, &[frame(0, 0, 1, payload)]), (vec![], vec![0]), "{payload}");
         }
-        let mut datagrams = asked(1);
+        let mut datagrams = in_flight(1);
         datagrams.take_ready();
         let strange = [frame(7, 0, 1, "EN O0\r\n"), b"short".to_vec(), Vec::new()];
-        assert_eq!(hear(&mut datagrams, &strange), (vec![], vec![]));
-        assert_eq!(hear(&mut datagrams, &[frame(0, 0, 1, "EN O0\r\n")]).0, [(0, Outcome::NotFound)]);
+        assert_eq!(receive(&mut datagrams, &strange), (vec![], vec![]));
+        assert_eq!(receive(&mut datagrams, &[frame(0, 0, 1, "EN O0\r\n")]).0, [(0, Outcome::NotFound)]);
     }
 
     #[test]
     fn what_is_given_up_is_not_answered_by_what_comes_late() {
-        let mut datagrams = asked(2);
+        let mut datagrams = in_flight(2);
         datagrams.take_ready();
         assert!(datagrams.give_up(149, 50).is_none());
         assert_eq!(datagrams.give_up(150, 50).map(|lost| lost.keys.len()), Some(2));
-        assert_eq!(hear(&mut datagrams, &[frame(0, 0, 1, "EN O0\r\nEN O1\r\n")]), (vec![], vec![]));
+        assert_eq!(receive(&mut datagrams, &[frame(0, 0, 1, "EN O0\r\nEN O1\r\n")]), (vec![], vec![]));
     }
 
     #[test]
     fn an_error_answers_all_keys_of_its_datagram() {
-        let mut datagrams = asked(2);
+        let mut datagrams = in_flight(2);
         datagrams.take_ready();
-        let (told, _) = hear(&mut datagrams, &[frame(0, 0, 1, "SERVER_ERROR out of memory\r\n")]);
-        assert_eq!(told, [(0, Outcome::RemoteError), (1, Outcome::RemoteError)]);
+        let (received, _) = receive(&mut datagrams, &[frame(0, 0, 1, "SERVER_ERROR out of memory\r\n")]);
+        assert_eq!(received, [(0, Outcome::RemoteError), (1, Outcome::RemoteError)]);
     }
 }

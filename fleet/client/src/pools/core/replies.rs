@@ -6,7 +6,7 @@ use super::{Connection, Core, Fault, HEALTH};
 use guira_routing::{Answer, Outcome};
 use guira_upstream::{Cleared, ProbeSchedule, Prober};
 
-/// What was made of some input.
+/// The result of some input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::pools) enum Input {
     /// This many bytes were processed, and the next reply has `wanted`, as far as is known.

@@ -331,7 +331,7 @@ fn another_configuration_leaves_what_is_under_way_and_closes_what_it_has_no_use_
     let next = next.unwrap();
     bench.core.adopt(&next, next.tree().unwrap());
     assert_eq!(bench.core.take_unused(), [], "somebody waits for its answer");
-    // What begins now goes to the new server; what had begun goes on as it was to.
+    // What begins now goes to the new server; what had begun continues as it was to.
     let new = bench.get(&["n"]);
     assert_eq!(bench.sent(), [(2, "mg n v f O0\r\n".to_owned())]);
     bench.core.receive(2, b"EN\r\n");
@@ -412,7 +412,7 @@ fn a_server_that_left_while_a_request_was_to_fail_over_to_it_is_let_go_again_aft
     assert_eq!(bench.core.take_unused(), [1]);
 }
 
-/// A route that answers with what the first server says, and goes on from the second to the third.
+/// A route that answers with what the first server says, and continues from the second to the third.
 const ON_ITS_OWN: &str = r#"{"pools": {"a": {"servers": ["127.0.0.1:1"]}, "b": {"servers": ["127.0.0.1:2"]}, "c": {"servers": ["127.0.0.1:3"]}},
     "route": {"type": "AllInitialRoute", "children": ["PoolRoute|a",
         {"type": "FailoverRoute", "children": ["PoolRoute|b", "PoolRoute|c"]}]}}"#;
@@ -471,12 +471,12 @@ fn what_was_asked_by_udp_for_nobody_does_not_go_on_after_a_pause() {
     for pause in [0, 200] {
         let mut bench = bench(Builder::config(config).udp_gets());
         let call = bench.get(&["k"]);
-        let asked = |bench: &mut Bench, server| bench.core.take_datagrams(server).len();
-        assert_eq!((asked(&mut bench, 0), asked(&mut bench, 1)), (1, 1));
+        let sent = |bench: &mut Bench, server| bench.core.take_datagrams(server).len();
+        assert_eq!((sent(&mut bench, 0), sent(&mut bench, 1)), (1, 1));
         bench.core.receive_datagram(0, b"\0\0\0\0\0\x01\0\0EN O0\r\n");
         assert_eq!(bench.values(call), [Ok(None)]);
         bench.core.receive_datagram(1, b"\0\0\0\0\0\x01\0\0EN O0\r\n");
-        assert_eq!(asked(&mut bench, 2), 1);
+        assert_eq!(sent(&mut bench, 2), 1);
         bench.at(100 + pause);
         bench.core.fail_overdue();
         bench.core.receive_datagram(2, b"\0\0\0\0\0\x01\0\0VA 1 f0 O0\r\nx\r\n");
@@ -491,7 +491,7 @@ fn what_was_asked_by_udp_for_nobody_does_not_go_on_after_a_pause() {
 #[test]
 fn a_server_that_replied_to_another_thread_as_it_was_taken_out_of_service_is_probed() {
     let mut bench = bench(Builder::servers(&TWO[..1]));
-    // Who has put it out has not said when it is asked, or that was taken away by an answer which came before.
+    // Who has put it out has not said when it is queried, or that was taken away by an answer which came before.
     bench.plan.servers()[0].health.record_hard_failure(&HEALTH);
     assert!(bench.plan.servers()[0].probes().is_none());
     bench.core.probe();
@@ -518,7 +518,7 @@ fn one_thread_of_all_asks_a_server_that_is_out_and_none_asks_one_that_is_in() {
     bench.at(1_000_000);
     bench.core.probe();
     assert_eq!(bench.sent(), []);
-    // The next time that it is out, it is asked as soon as the first time.
+    // The next time that it is out, it is queried as soon as the first time.
     bench.core.close(0, Fault::Unreachable);
     other.set_time(1_800_000_000, 1_001_000);
     other.probe();
@@ -536,7 +536,7 @@ fn rate_of_keys() {
     let keys: Vec<String> =
         (0..ROUNDS * BATCH).map(|number| format!("user:{}:name", number * 7919 % 100_000)).collect();
     let value = "v".repeat(100);
-    let ask = |bench: &mut Bench, round: usize| {
+    let send_gets = |bench: &mut Bench, round: usize| {
         let call = bench.core.begin(BATCH);
         for (part, key) in (0..).zip(&keys[round * BATCH..(round + 1) * BATCH]) {
             let ticket = Ticket { call, part };
@@ -548,7 +548,7 @@ fn rate_of_keys() {
     let mut twin = bench(Builder::servers(&servers));
     let mut replies: Vec<Vec<(u32, Vec<u8>)>> = Vec::new();
     for round in 0..ROUNDS {
-        let call = ask(&mut twin, round);
+        let call = send_gets(&mut twin, round);
         let mut of_round = Vec::new();
         for (server, text) in twin.sent() {
             let opaques = text.lines().filter_map(|line| line.split(' ').next_back());
@@ -566,7 +566,7 @@ fn rate_of_keys() {
             let begin = worked();
             let mut found = 0;
             for (round, replies) in replies.iter().enumerate() {
-                let call = ask(&mut bench, round);
+                let call = send_gets(&mut bench, round);
                 for server in bench.core.take_dirty() {
                     let bytes = bench.core.unsent(server).len();
                     bench.core.note_sent(server, bytes);
@@ -576,7 +576,10 @@ fn rate_of_keys() {
                 }
                 bench.core.take_done();
                 let all = bench.core.take(call);
-                found += all.iter().filter(|reply| matches!(reply, Ok(told) if told.item.is_some())).count();
+                found += all
+                    .iter()
+                    .filter(|reply| matches!(reply, Ok(answered) if answered.item.is_some()))
+                    .count();
             }
             assert_eq!(found, ROUNDS * BATCH);
             found as f64 / (worked() - begin) / 1e6

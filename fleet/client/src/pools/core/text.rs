@@ -45,7 +45,7 @@ fn store<'o>(request: &Request<'_>, out: &'o mut Vec<u8>) -> MetaRequest<'o> {
     let line = match request.op {
         Op::Add => line.flags(b"ME"),
         Op::Replace => line.flags(b"MR"),
-        // What is appended leaves the item its flags and its time.
+        // An append keeps the flags and the expiration time of the item.
         Op::Append => return line.flags(b"MA"),
         Op::Prepend => return line.flags(b"MP"),
         Op::Cas => line.number(b'C', request.number),

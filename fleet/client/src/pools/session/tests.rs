@@ -51,7 +51,7 @@ impl Bench {
         &self.plan.servers()[0]
     }
 
-    fn ask(&mut self) -> u32 {
+    fn send_get(&mut self) -> u32 {
         self.session.begin().unwrap();
         let call = self.session.core.begin(1);
         let get = Request::classic(Op::Get, b"k");
@@ -114,7 +114,7 @@ impl Bench {
 fn addresses_that_others_have_looked_up_are_used_at_the_next_connection() {
     let ((before, old), (after, new)) = (listen(), listen());
     let mut bench = Bench::new(&[old]);
-    let first = bench.ask();
+    let first = bench.send_get();
     let (_, stream) = bench.reached(&[&before]);
     bench.turn_until("a connection", Link::is_up);
     drop(stream);
@@ -124,7 +124,7 @@ fn addresses_that_others_have_looked_up_are_used_at_the_next_connection() {
     assert_eq!(error.to_string(), "the connection to 127.0.0.1:1 was lost: Connection reset by peer");
     bench.server().addresses.replace([new]);
     assert!(bench.server().health.is_up());
-    bench.ask();
+    bench.send_get();
     assert_eq!(bench.reached(&[&before, &after]).0, 1);
 }
 
@@ -132,7 +132,7 @@ fn addresses_that_others_have_looked_up_are_used_at_the_next_connection() {
 fn a_server_whose_first_address_refuses_is_reached_by_the_second() {
     let (listener, address) = listen();
     let mut bench = Bench::new(&[refusing(), address]);
-    bench.ask();
+    bench.send_get();
     bench.reached(&[&listener]);
     bench.turn_until("a connection", Link::is_up);
     assert!(bench.server().health.is_up() && bench.server().health.failures_in_a_row() == 0);
@@ -141,13 +141,13 @@ fn a_server_whose_first_address_refuses_is_reached_by_the_second() {
 #[test]
 fn a_server_whose_addresses_all_refuse_is_out_after_one_attempt_at_each() {
     let mut bench = Bench::new(&[refusing(), refusing()]);
-    let call = bench.ask();
+    let call = bench.send_get();
     bench.turn_until("the end of the attempts", Link::is_closed);
     let error = bench.reply(call).unwrap_err();
     assert_eq!(error.to_string(), "cannot connect to 127.0.0.1:1: Connection refused");
     bench.probe();
     bench.turn_until("the end of a probe", Link::is_closed);
-    // The name has another address by the time it is asked again.
+    // The name has another address by the time it is queried again.
     let (listener, address) = listen();
     bench.server().addresses.replace([address]);
     bench.probe();
@@ -158,13 +158,13 @@ fn a_server_whose_addresses_all_refuse_is_out_after_one_attempt_at_each() {
 fn a_server_whose_first_address_is_silent_is_reached_by_the_second() {
     let ((silent, first), (listener, second)) = (listen(), listen());
     let mut bench = Bench::new(&[first, second]);
-    let call = bench.ask();
+    let call = bench.send_get();
     bench.give_up_connecting();
     assert_eq!(bench.reply(call).unwrap_err().kind(), &ErrorKind::Unreachable);
     assert!(bench.server().health.is_up());
-    let call = bench.ask();
+    let call = bench.send_get();
     assert_eq!(bench.session.peers[0].link.address(), Some(&Address::Tcp(listener.local_addr().unwrap())));
-    // That is silent too: it is out until it is asked again.
+    // That is silent too: it is out until it is queried again.
     bench.give_up_connecting();
     assert_eq!(bench.reply(call).unwrap_err().kind(), &ErrorKind::Unreachable);
     bench.probe();
@@ -174,7 +174,7 @@ fn a_server_whose_first_address_is_silent_is_reached_by_the_second() {
 #[test]
 fn a_server_without_an_address_is_unreachable_until_one_is_found() {
     let mut bench = Bench::new(&[]);
-    let call = bench.ask();
+    let call = bench.send_get();
     bench.session.turn(Duration::ZERO).unwrap();
     assert_eq!(bench.reply(call).unwrap_err().kind(), &ErrorKind::Unreachable);
     let (listener, address) = listen();
@@ -192,19 +192,19 @@ fn datagrams_go_to_where_the_server_is_by_now() {
     });
     let [old, new] = servers.each_ref().map(|socket| Address::Tcp(socket.local_addr().unwrap()));
     let mut bench = Bench::of(&Builder::servers(&["127.0.0.1:1"]).timeout(PATIENCE).udp_gets(), &[old]);
-    let is_asked = |bench: &mut Bench, socket: &UdpSocket| {
-        bench.ask();
+    let receives_get = |bench: &mut Bench, socket: &UdpSocket| {
+        bench.send_get();
         bench.session.flush();
         assert!(socket.recv(&mut [0; 1400]).unwrap() > 8);
     };
-    is_asked(&mut bench, &servers[0]);
-    is_asked(&mut bench, &servers[0]);
+    receives_get(&mut bench, &servers[0]);
+    receives_get(&mut bench, &servers[0]);
     bench.server().addresses.replace([new]);
-    is_asked(&mut bench, &servers[1]);
+    receives_get(&mut bench, &servers[1]);
     // An address that it has besides is no reason to leave this one.
     let same = bench.server().addresses.list()[0].clone();
     bench.server().addresses.replace([refusing(), same]);
-    is_asked(&mut bench, &servers[1]);
+    receives_get(&mut bench, &servers[1]);
 }
 
 /// All addresses of this host at one port, each a server; and sessions of one client, that go by pools of some of them.
@@ -243,7 +243,7 @@ impl Fleet {
         number
     }
 
-    fn ask(&mut self, session: usize) -> u32 {
+    fn send_get(&mut self, session: usize) -> u32 {
         let session = &mut self.sessions[session];
         session.begin().unwrap();
         let call = session.core.begin(1);
@@ -254,7 +254,7 @@ impl Fleet {
 
     /// The next request of a session: to which server, and over which connection.
     #[track_caller]
-    fn asked(&mut self, session: usize) -> (String, TcpStream) {
+    fn expect_request(&mut self, session: usize) -> (String, TcpStream) {
         let since = Stopwatch::start();
         while since.elapsed() < PATIENCE {
             self.sessions[session].turn(Duration::from_millis(1)).unwrap();
@@ -311,8 +311,8 @@ fn ever_new_servers_leave_no_more_than_two_configurations_have() {
             continue;
         }
         for session in 0..2 {
-            let call = fleet.ask(session);
-            fleet.asked(session).1.write_all(b"EN\r\n").unwrap();
+            let call = fleet.send_get(session);
+            fleet.expect_request(session).1.write_all(b"EN\r\n").unwrap();
             assert!(fleet.reply(session, call).is_ok());
         }
     }
@@ -326,8 +326,8 @@ fn ever_new_servers_leave_no_more_than_two_configurations_have() {
 #[test]
 fn a_late_answer_of_a_server_that_has_left_is_not_taken_for_that_of_another_with_its_number() {
     let mut fleet = Fleet::new(1);
-    let call = fleet.ask(0);
-    let (_, mut late) = fleet.asked(0);
+    let call = fleet.send_get(0);
+    let (_, mut late) = fleet.expect_request(0);
     let numbers = [fleet.go_by(&[1]), fleet.go_by(&[2])];
     assert_eq!(numbers, [1, 2], "somebody waits for an answer of the first");
     let then_ms = fleet.plan.now_ms() + PATIENCE.as_millis() as u64;
@@ -335,10 +335,10 @@ fn a_late_answer_of_a_server_that_has_left_is_not_taken_for_that_of_another_with
     fleet.sessions[0].expire();
     assert_eq!(fleet.reply(0, call).unwrap_err().kind(), &ErrorKind::Timeout);
     assert_eq!(fleet.go_by(&[3]), 0, "the number of the first is given to the fourth");
-    // The client has closed the connection. Both servers are asked with the same opaque.
+    // The client has closed the connection. Both servers are queried with the same opaque.
     let _ = late.write_all(b"VA 3 f0 O0\r\nold\r\n");
-    let call = fleet.ask(0);
-    let (server, mut stream) = fleet.asked(0);
+    let call = fleet.send_get(0);
+    let (server, mut stream) = fleet.expect_request(0);
     assert_eq!(server, name(&fleet.listener, 3));
     stream.write_all(b"VA 3 f0 O0\r\nnew\r\n").unwrap();
     let item = fleet.reply(0, call).unwrap().item;
@@ -352,8 +352,8 @@ fn a_session_that_has_not_heard_of_a_change_has_its_servers_still() {
         assert_eq!(fleet.load(&[server]), number);
         fleet.sessions[0].go_by(&fleet.plan).unwrap();
     }
-    let call = fleet.ask(1);
-    let (server, mut stream) = fleet.asked(1);
+    let call = fleet.send_get(1);
+    let (server, mut stream) = fleet.expect_request(1);
     assert_eq!(server, name(&fleet.listener, 0));
     stream.write_all(b"EN\r\n").unwrap();
     assert!(fleet.reply(1, call).is_ok());

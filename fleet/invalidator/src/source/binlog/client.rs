@@ -37,11 +37,11 @@ impl BinaryLog {
         start.read = start.read.filter(|_| is_waiting);
         match &*start.from {
             Position::MariaDb(position) => {
-                mariadb::ask(&mut packets, position, is_waiting.then_some(options.server_id))?;
+                mariadb::request_log(&mut packets, position, is_waiting.then_some(options.server_id))?;
             }
             Position::MySql(set) => {
                 mysql::expect(&mut packets, set, &end)?;
-                mysql::ask(&mut packets, set, is_waiting.then_some(options.server_id))?;
+                mysql::request_log(&mut packets, set, is_waiting.then_some(options.server_id))?;
             }
         }
         Ok(BinaryLog { packets, dump: Dump::new(start), until: options.until.clone(), last })

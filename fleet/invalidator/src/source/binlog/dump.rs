@@ -20,7 +20,7 @@ use std::collections::HashMap;
 const STANDALONE: u8 = 0x01;
 const PREPARED_XA: u8 = 0x40;
 
-/// Keys that were found are passed on after so many events, also if there is always more to be read, such as a long transaction of others.
+/// Keys that were found are passed on after this many events, also if there is always more to be read, such as a long transaction of others.
 const EVENTS_MAX: u32 = 1024;
 
 /// A log that is read from a position on.
@@ -148,12 +148,12 @@ impl Dump {
                 return Err(SourceError::Gap("a transaction has no GTID".to_owned()));
             }
             kind::TABLE_MAP | kind::ANNOTATE_ROWS | kind::ROWS_QUERY => {
-                self.tell(event, is_whole, changes)?
+                self.report(event, is_whole, changes)?
             }
-            rows if kind::is_of_rows(rows) => self.tell(event, is_whole, changes)?,
+            rows if kind::is_of_rows(rows) => self.report(event, is_whole, changes)?,
             kind::QUERY | kind::QUERY_COMPRESSED | kind::EXECUTE_LOAD_QUERY => {
                 is_whole.then_some(()).ok_or_else(cut)?;
-                self.tell_statement(event, changes)?;
+                self.report_statement(event, changes)?;
             }
             kind::XID => self.end(event, changes)?,
             kind::INCIDENT => {
@@ -171,7 +171,7 @@ impl Dump {
         Ok(())
     }
 
-    /// Another file begins, or the first one. If it is called otherwise than files are, nobody knows how long the log is.
+    /// Another file begins, or the first one. If it is called otherwise than files are, it is unknown how long the log is.
     fn rotate(&mut self, event: &Event<'_>) {
         let mut bytes = Bytes(event.body);
         if let (Some(offset), Some(file)) = (bytes.number(8), log_file::number(bytes.0)) {
@@ -223,7 +223,7 @@ impl Dump {
         let kept = self.transaction.as_mut().and_then(|transaction| transaction.kept.take());
         let kept = kept.ok_or(SourceError::Malformed("an XA transaction without a beginning"))?;
         if read.is_committed {
-            return self.tell_kept(kept, event, changes);
+            return self.report_kept(kept, event, changes);
         }
         let Transaction { gtid, .. } = self.ended()?;
         let before = self.position.clone();
@@ -233,7 +233,7 @@ impl Dump {
     }
 
     /// Tells what was kept of a transaction, which ends with `event`.
-    fn tell_kept(
+    fn report_kept(
         &mut self,
         kept: KeptEvents,
         event: &Event<'_>,
@@ -262,7 +262,7 @@ impl Dump {
         let gtid = self.transaction.as_ref().map(|transaction| &transaction.gtid);
         let was_read = self.read.as_ref().zip(gtid).is_some_and(|(read, gtid)| read.contains(gtid));
         match self.prepared.end(&xid) {
-            Some(kept) if is_commit => self.tell_kept(kept, event, changes),
+            Some(kept) if is_commit => self.report_kept(kept, event, changes),
             None if is_commit && !was_read => {
                 let gtid = self.transaction.as_ref().map(|it| format!(" by {}", it.gtid)).unwrap_or_default();
                 Err(SourceError::Gap(format!(
@@ -274,7 +274,7 @@ impl Dump {
     }
 
     /// Tells what an event of a transaction says of changes, or keeps it until they are visible.
-    fn tell(
+    fn report(
         &mut self,
         event: &Event<'_>,
         is_whole: bool,
@@ -298,7 +298,7 @@ impl Dump {
                 let text = event.body.get(length..).ok_or(SourceError::Malformed("a statement"))?;
                 Ok(changes.statement(text, event.when)?)
             }
-            _ => self.tell_rows(event, is_whole, changes),
+            _ => self.report_rows(event, is_whole, changes),
         }
     }
 
@@ -318,7 +318,7 @@ impl Dump {
         Ok(is_wanted)
     }
 
-    fn tell_rows(
+    fn report_rows(
         &mut self,
         event: &Event<'_>,
         is_whole: bool,
@@ -340,12 +340,12 @@ impl Dump {
         if let Some(kept) = self.transaction.as_mut().and_then(|transaction| transaction.kept.as_mut()) {
             return self.prepared.keep(kept, event);
         }
-        let told = rows
+        let reported = rows
             .each(table, |old, new| changes.row(&Row { table: &table.names, old, new, when: event.when }));
-        Ok(told.map_err(|flaw| if flaw == Flaw::Long { long() } else { wrong() })??)
+        Ok(reported.map_err(|flaw| if flaw == Flaw::Long { long() } else { wrong() })??)
     }
 
-    fn tell_statement(&mut self, event: &Event<'_>, changes: &mut dyn Changes) -> Result<(), SourceError> {
+    fn report_statement(&mut self, event: &Event<'_>, changes: &mut dyn Changes) -> Result<(), SourceError> {
         let mut query = query(event).ok_or(SourceError::Malformed("a statement"))?;
         let inflated;
         if event.kind == kind::QUERY_COMPRESSED {
@@ -355,10 +355,10 @@ impl Dump {
             })?;
             query.text = &inflated;
         }
-        self.tell_query(query, event, changes)
+        self.report_query(query, event, changes)
     }
 
-    fn tell_query(
+    fn report_query(
         &mut self,
         query: Query<'_>,
         event: &Event<'_>,

@@ -1,4 +1,4 @@
-//! What MariaDB is asked for.
+//! Queries for MariaDB.
 
 use super::gtid::Position;
 use super::options::Reads;
@@ -32,7 +32,7 @@ pub(super) fn check(packets: &mut Packets<Wire>, reads: Reads) -> Result<String,
 }
 
 /// Asks for the log behind `position`: as this server, or, without one, to its present end.
-pub(super) fn ask(
+pub(super) fn request_log(
     packets: &mut Packets<Wire>,
     position: &Position,
     server: Option<u32>,

@@ -9,7 +9,7 @@
 //! | gtid.rs, gtid_set.rs, position.rs | positions of MariaDB, of MySQL, and of either |
 //! | xa.rs | transactions that are prepared |
 //! | dump.rs | what events mean, one after the other |
-//! | mariadb.rs, mysql.rs | what each is asked for |
+//! | mariadb.rs, mysql.rs | the queries for each |
 //! | options.rs, settings.rs | which database is read, and settings that both need |
 //! | log_file.rs | names of files of the log |
 //! | client.rs | a connection from its beginning on |
@@ -41,7 +41,7 @@ use super::{Changes, SourceError, Tail, watched};
 use client::BinaryLog;
 pub(crate) use options::{Options, Product, Reads};
 
-/// Reads the log until it is told to stop, and looks how long it is meanwhile.
+/// Reads the log until it is stopped, and looks how long it is meanwhile.
 pub(crate) fn run<C: Changes>(
     options: &Options,
     tail: Tail<C>,

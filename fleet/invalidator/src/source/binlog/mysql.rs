@@ -1,4 +1,4 @@
-//! What MySQL is asked for.
+//! Queries for MySQL.
 
 use super::gtid_set::GtidSet;
 use super::options::Reads;
@@ -18,7 +18,7 @@ const NO_SERVER: u32 = 0;
 
 /// Whether the log says what is wanted; returns its present end.
 pub(super) fn check(packets: &mut Packets<Wire>, reads: Reads) -> Result<String, SourceError> {
-    let [end, syncs, has_log, format, image, metadata, tells, gtids] = row(
+    let [end, syncs, has_log, format, image, metadata, has_queries, gtids] = row(
         packets,
         "SELECT @@global.gtid_executed, @@global.sync_binlog, @@global.log_bin, @@global.binlog_format, @@global.binlog_row_image, \
          @@global.binlog_row_metadata, @@global.binlog_rows_query_log_events, @@global.gtid_mode",
@@ -32,7 +32,7 @@ pub(super) fn check(packets: &mut Packets<Wire>, reads: Reads) -> Result<String,
             "transactions have no GTIDs: set gtid_mode = ON and enforce_gtid_consistency = ON",
         );
     }
-    if tells != "1" {
+    if has_queries != "1" {
         return unsuitable("the log has no text of statements: set binlog_rows_query_log_events = ON");
     }
     Ok(end)
@@ -55,7 +55,7 @@ pub(super) fn expect(packets: &mut Packets<Wire>, set: &GtidSet, end: &str) -> R
 }
 
 /// Asks for the log of all transactions that are not in `set`: as this server, or, without one, to its present end.
-pub(super) fn ask(
+pub(super) fn request_log(
     packets: &mut Packets<Wire>,
     set: &GtidSet,
     server: Option<u32>,

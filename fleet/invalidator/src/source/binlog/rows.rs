@@ -79,7 +79,7 @@ fn images<E>(
 ) -> Option<Result<(), E>> {
     let (mut old, mut new) = (Vec::new(), Vec::new());
     while !bytes.is_empty() {
-        let told = match kind {
+        let reported = match kind {
             kind::WRITE_ROWS_1 | kind::WRITE_ROWS_2 => {
                 image(table, first, &mut bytes, &mut new)?;
                 each(None, Some(&new))
@@ -97,8 +97,8 @@ fn images<E>(
                 each(Some(&old), Some(&new))
             }
         };
-        if told.is_err() {
-            return Some(told);
+        if reported.is_err() {
+            return Some(reported);
         }
     }
     Some(Ok(()))
@@ -165,17 +165,17 @@ pub(super) mod tests {
         let body = unhex(body);
         let event = RowEvent::read(kind, &body).unwrap();
         assert!(!event.may_lack_table() && event.table == 18);
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         let short = |image: Option<&[Value<'_>]>| match image {
             Some(values) => format!("{:?} {:?}", values[0], values[4]),
             None => "none".to_owned(),
         };
         let each = |old: Option<&[Value<'_>]>, new: Option<&[Value<'_>]>| {
-            told.push(format!("{} -> {}", short(old), short(new)));
+            reported.push(format!("{} -> {}", short(old), short(new)));
             Ok::<(), Infallible>(())
         };
         event.each(&users(), each).expect("the event fits the table").unwrap();
-        told
+        reported
     }
 
     #[test]
@@ -232,13 +232,13 @@ pub(super) mod tests {
         let body = unhex(
             "6e00000000001100020004ff00010000000c0000000000803f00000040000040400b0000000202000a0005010005020019000000000000000101000000000000000000f03f000000000000f03f",
         );
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         let each = |_: Option<&[Value<'_>]>, new: Option<&[Value<'_>]>| {
-            told.push(format!("{:?}", new.unwrap()));
+            reported.push(format!("{:?}", new.unwrap()));
             Ok::<(), Infallible>(())
         };
         RowEvent::read(kind::WRITE_ROWS_2, &body).unwrap().each(&table, each).unwrap().unwrap();
-        assert_eq!(told, ["[Signed(1), Other, Other, Other]"]);
+        assert_eq!(reported, ["[Signed(1), Other, Other, Other]"]);
     }
 
     #[test]
@@ -277,18 +277,18 @@ pub(super) mod tests {
         let table = head(&unhex(JSON_TABLE)).unwrap().table().unwrap();
         let images = |body: &str, expected: &[&str]| {
             let body = unhex(body);
-            let mut told = Vec::new();
+            let mut reported = Vec::new();
             let each = |old: Option<&[Value<'_>]>, new: Option<&[Value<'_>]>| {
-                told.push(format!("{:?} -> {:?}", old.unwrap(), new.unwrap()));
+                reported.push(format!("{:?} -> {:?}", old.unwrap(), new.unwrap()));
                 Ok::<(), Infallible>(())
             };
             let event = RowEvent::read(kind::PARTIAL_UPDATE_ROWS, &body).unwrap();
             event.each(&table, each).unwrap().unwrap();
-            assert_eq!(told, expected);
+            assert_eq!(reported, expected);
             for length in (0..body.len()).filter(|length| *length > 14 && *length < 60) {
                 let cut = RowEvent::read(kind::PARTIAL_UPDATE_ROWS, &body[..length]).unwrap();
-                let told = cut.each(&table, |_, _| Ok::<(), Infallible>(()));
-                assert_eq!(told, Err(Flaw::Malformed), "{length} bytes");
+                let reported = cut.each(&table, |_, _| Ok::<(), Infallible>(()));
+                assert_eq!(reported, Err(Flaw::Malformed), "{length} bytes");
             }
         };
         images(

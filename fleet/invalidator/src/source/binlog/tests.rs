@@ -98,7 +98,7 @@ fn serve(stream: &mut TcpStream, error: Option<&str>) -> io::Result<()> {
     }
 }
 
-/// What comes of a reader whose connections end for these reasons; the next one has a log that goes on. Returns how it ended and what it has flushed.
+/// What comes of a reader whose connections end for these reasons; the next one has a log that continues. Returns how it ended and what it has flushed.
 fn read_until(errors: &[&str]) -> (Result<(), SourceError>, Vec<String>, u64) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let options = Options {
@@ -132,7 +132,7 @@ fn read_until(errors: &[&str]) -> (Result<(), SourceError>, Vec<String>, u64) {
             guira_sync::thread::spawn(move || {
                 stream.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
                 let _ = serve(&mut stream, error.as_deref());
-                // The last one was asked for its log, and nothing more was said.
+                // The last one received a request for its log, and nothing more.
                 if is_last {
                     stop.set();
                 }

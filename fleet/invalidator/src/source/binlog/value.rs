@@ -162,7 +162,7 @@ fn year(byte: u8) -> Option<Value<'static>> {
     Some(Value::Unsigned(if byte == 0 { 0 } else { 1900 + u64::from(byte) }))
 }
 
-/// How many bytes a number of so many digits takes, of which so many are behind the point.
+/// How many bytes a number of this many digits takes, of which this many are behind the point.
 fn decimal_length(digits: usize, behind: usize) -> Option<usize> {
     const BYTES: [usize; 10] = [0, 1, 1, 2, 2, 3, 3, 4, 4, 4];
     let before = digits.checked_sub(behind)?;

@@ -9,7 +9,7 @@ use guira_sql::Wire;
 use guira_sql::mariadb::{Packets, rows};
 use guira_sync::stop::Stop;
 
-/// Looks again and again until it is told to stop.
+/// Looks again and again until it is stopped.
 pub(super) fn watch(options: &Options, counts: &Counts, stop: &Stop) {
     let (mut connection, mut is_seen) = (None, true);
     loop {

@@ -18,7 +18,7 @@ impl fmt::Display for Position {
     }
 }
 
-/// The newest position of the present connection that all targets have acknowledged. The thread of that connection sends it on, so that nobody waits for a sender who
+/// The newest position of the present connection that all targets have acknowledged. The thread of that connection sends it on, so that no caller waits for a sender who
 /// does not read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Acknowledged(Arc<Shared>);
@@ -54,7 +54,7 @@ impl Acknowledged {
         self.newest().lines
     }
 
-    /// Waits until more than so many lines are acknowledged, for at most `duration`.
+    /// Waits until more than this many lines are acknowledged, for at most `duration`.
     pub(super) fn wait_for_more(&self, than: u64, duration: Duration) {
         drop(self.0.advanced.wait_timeout_while(self.newest(), duration, |newest| newest.lines <= than));
     }

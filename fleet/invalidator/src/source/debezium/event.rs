@@ -13,24 +13,24 @@ const OF_NO_ROW: [&str; 3] = ["status", "ddl", "databaseName"];
 
 /// Why a line was not told.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Untold {
+pub(super) enum Unreported {
     /// It is no change event, or one that lacks something.
     Wrong(String),
     Stopped(Stopped),
 }
 
-impl From<Stopped> for Untold {
+impl From<Stopped> for Unreported {
     fn from(stopped: Stopped) -> Self {
-        Untold::Stopped(stopped)
+        Unreported::Stopped(stopped)
     }
 }
 
 /// Tells what an event says; returns when that was, in seconds since 1970.
-pub(super) fn tell(line: &[u8], changes: &mut dyn Changes) -> Result<u64, Untold> {
+pub(super) fn report(line: &[u8], changes: &mut dyn Changes) -> Result<u64, Unreported> {
     if line.trim_ascii().is_empty() {
         return Ok(wall_clock());
     }
-    let wrong = |why: &str| Untold::Wrong(why.to_owned());
+    let wrong = |why: &str| Unreported::Wrong(why.to_owned());
     let event = Json::read(line).ok_or_else(|| wrong("not JSON"))?;
     let payload = match event.get("payload") {
         Some(payload) if event.get("schema").is_some() => payload,
@@ -46,8 +46,8 @@ pub(super) fn tell(line: &[u8], changes: &mut dyn Changes) -> Result<u64, Untold
     let op = payload.get("op").and_then(Json::text);
     match op.as_deref() {
         Some(op @ (b"c" | b"u" | b"d")) => {
-            let told = source.and_then(|source| tell_row(op, payload, source, when, changes));
-            told.ok_or_else(|| wrong("no source with db or schema and table, or no row images"))??;
+            let reported = source.and_then(|source| report_row(op, payload, source, when, changes));
+            reported.ok_or_else(|| wrong("no source with db or schema and table, or no row images"))??;
         }
         Some(b"t") => changes.unseen(&source.and_then(place).unwrap_or_default(), "TRUNCATE"),
         // Rows that were there before, and messages.
@@ -87,7 +87,7 @@ enum Cell<'a> {
     Value(Value<'static>),
 }
 
-fn tell_row(
+fn report_row(
     op: &[u8],
     payload: Json<'_>,
     source: Json<'_>,
@@ -161,7 +161,7 @@ mod tests {
     use guira_sync::stop::Stopped;
     use std::fmt::Display;
 
-    /// Takes note of what it is told of the table `users`.
+    /// Notes the changes of the table `users`.
     #[derive(Debug, Default)]
     struct Notes(Vec<String>);
 
@@ -209,15 +209,16 @@ mod tests {
 
     const SOURCE: &str = r#""source":{"connector":"mariadb","ts_ms":7999,"db":"shop","table":"users"}"#;
 
-    fn told(line: &str) -> Result<Vec<String>, String> {
+    fn reported(line: &str) -> Result<Vec<String>, String> {
         let mut notes = Notes::default();
-        tell(line.as_bytes(), &mut notes).map_err(|error| format!("{error:?}"))?;
+        report(line.as_bytes(), &mut notes).map_err(|error| format!("{error:?}"))?;
         Ok(notes.0)
     }
 
     #[test]
     fn images_of_changes_are_told() {
-        let event = |op: &str, images: &str| told(&format!(r#"{{"op":"{op}",{SOURCE},{images}}}"#)).unwrap();
+        let event =
+            |op: &str, images: &str| reported(&format!(r#"{{"op":"{op}",{SOURCE},{images}}}"#)).unwrap();
         assert_eq!(
             event("c", r#""before":null,"after":{"id":1,"name":"Zo\u00eb","is_good":true}"#),
             ["- => 1 Zoë true"]
@@ -242,10 +243,10 @@ mod tests {
     fn a_change_may_have_its_schema_beside_it() {
         let mut notes = Notes::default();
         let line = format!(r#"{{"schema":{{}},"payload":{{"op":"c",{SOURCE},"after":{{"id":1}}}}}}"#);
-        assert_eq!(tell(line.as_bytes(), &mut notes).unwrap(), 7);
+        assert_eq!(report(line.as_bytes(), &mut notes).unwrap(), 7);
         let postgres = line.replace(r#""db":"shop""#, r#""db":"any","schema":"shop""#);
-        tell(postgres.as_bytes(), &mut notes).unwrap();
-        tell(line.replace("users", "others").as_bytes(), &mut notes).unwrap();
+        report(postgres.as_bytes(), &mut notes).unwrap();
+        report(line.replace("users", "others").as_bytes(), &mut notes).unwrap();
         assert_eq!(notes.0, ["- => 1 Absent Absent"; 2]);
     }
 
@@ -255,10 +256,10 @@ mod tests {
         let line = format!(
             r#"{{"op":"c",{SOURCE},"after":{{"id":1,"note":"\ud800","is_good":"\ud800","deep":{deep}}},"x":[{deep},NaN,-Infinity]}}"#
         );
-        assert_eq!(told(&line).unwrap(), ["- => 1 Absent Other"]);
+        assert_eq!(reported(&line).unwrap(), ["- => 1 Absent Other"]);
         let mut notes = Notes::default();
         let line = [br#"{"note":"#, &b"\"\xff\xfe\","[..], line.trim_start_matches('{').as_bytes()].concat();
-        tell(&line, &mut notes).unwrap();
+        report(&line, &mut notes).unwrap();
         assert_eq!(notes.0, ["- => 1 Absent Other"]);
     }
 
@@ -272,7 +273,7 @@ mod tests {
             r#"{"ts_ms":7}"#,
             r#"{"status":"END","id":"1"}"#,
         ] {
-            assert_eq!(told(line).unwrap(), [""; 0], "{line}");
+            assert_eq!(reported(line).unwrap(), [""; 0], "{line}");
         }
         let without_table = SOURCE.replace("table", "tables");
         for (line, expected) in [
@@ -284,7 +285,7 @@ mod tests {
             (&format!(r#"{{"op":"c",{without_table},"after":{{"id":1}}}}"#), "no source"),
             (&format!(r#"{{"op":"c",{SOURCE},"after":null}}"#), "no row images"),
         ] {
-            let error = told(line).unwrap_err();
+            let error = reported(line).unwrap_err();
             assert!(error.contains(expected), "{line}: {error}");
         }
     }

@@ -60,7 +60,7 @@ pub(crate) enum OnBadLine {
     Stop,
 }
 
-/// Takes one sender after the other until it is told to stop.
+/// Takes one sender after the other until it is stopped.
 pub(crate) fn run<C: Changes>(options: &Options, tail: Tail<C>) -> Result<(), SourceError> {
     let listener = Listener::bind(&options.listen).map_err(|error| {
         SourceError::Unsuitable(format!("it cannot be listened at {}: {error}", options.listen))

@@ -1,7 +1,7 @@
 //! The connection of a sender.
 
 use super::acknowledged::{Acknowledged, Position};
-use super::event::{self, Untold};
+use super::event::{self, Unreported};
 use super::lines::{Line, Lines};
 use super::{OnBadLine, Rules};
 use crate::counters::{Count, Counts};
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// A read that finds nothing comes back after this time, so that what was acknowledged meanwhile is sent.
 pub(super) const READ_WAIT: Duration = Duration::from_millis(100);
-/// So many of them are one second, after which whoever reads is told that there was nothing.
+/// This many of them are one second, after which whoever reads is told that there was nothing.
 const READS: u32 = 10;
 /// How much of a line that is skipped is shown, in bytes.
 const SHOWN_MAX: usize = 200;
@@ -28,8 +28,8 @@ pub(super) struct Sender<'l> {
     counts: Arc<Counts>,
     position: Position,
     acknowledged: Acknowledged,
-    /// How many lines it was told of.
-    told: u64,
+    /// Acknowledged lines that the sender was notified of.
+    reported: u64,
     lines: Lines,
     silence: Stopwatch,
     usefulness: Usefulness,
@@ -83,7 +83,7 @@ impl<'l> Sender<'l> {
             counts,
             position: Position { connection, lines: 0 },
             acknowledged,
-            told: 0,
+            reported: 0,
             lines: Lines::default(),
             silence: Stopwatch::start(),
             usefulness: Usefulness::default(),
@@ -92,9 +92,9 @@ impl<'l> Sender<'l> {
     }
 
     /// Tells the sender how far it may forget, if that is more than it knows.
-    fn tell_acknowledged(&mut self) -> io::Result<()> {
+    fn send_acknowledgement(&mut self) -> io::Result<()> {
         let lines = self.acknowledged.lines();
-        if lines > self.told {
+        if lines > self.reported {
             let unread = |error: io::Error| {
                 io::Error::new(
                     error.kind(),
@@ -102,7 +102,7 @@ impl<'l> Sender<'l> {
                 )
             };
             (&self.socket).write_all(format!("{lines}\n").as_bytes()).map_err(unread)?;
-            self.told = lines;
+            self.reported = lines;
         }
         Ok(())
     }
@@ -110,7 +110,7 @@ impl<'l> Sender<'l> {
     /// Waits for bytes for a second.
     fn wait_for_bytes(&mut self) -> io::Result<()> {
         for _ in 0..READS {
-            self.tell_acknowledged()?;
+            self.send_acknowledgement()?;
             match self.lines.fill(&self.socket) {
                 Ok(0) => {
                     self.has_ended = true;
@@ -146,24 +146,24 @@ impl<'l> Sender<'l> {
 
     /// A sender that has said all waits for what is acknowledged, unless another one has come.
     fn wait_for_acknowledgement(&mut self) -> io::Result<()> {
-        self.tell_acknowledged()?;
-        if self.told >= self.position.lines || self.listener.is_waited_for() {
+        self.send_acknowledgement()?;
+        if self.reported >= self.position.lines || self.listener.is_waited_for() {
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the sender closed the connection"));
         }
-        self.acknowledged.wait_for_more(self.told, READ_WAIT);
+        self.acknowledged.wait_for_more(self.reported, READ_WAIT);
         Ok(())
     }
 
     fn take_line(&mut self, changes: &mut dyn Changes) -> Result<(), SourceError> {
-        let told = match self.lines.next() {
-            Some(Line::Whole(line)) => event::tell(line, changes).map_err(|untold| (untold, line)),
-            Some(Line::Long) => Err((Untold::Wrong("over 64 MiB".to_owned()), &[][..])),
+        let reported = match self.lines.next() {
+            Some(Line::Whole(line)) => event::report(line, changes).map_err(|unreported| (unreported, line)),
+            Some(Line::Long) => Err((Unreported::Wrong("over 64 MiB".to_owned()), &[][..])),
             None => return Ok(()),
         };
-        let (when, was_of_use) = match told {
+        let (when, was_of_use) = match reported {
             Ok(when) => (when, WasOfUse::Yes),
-            Err((Untold::Stopped(stopped), _)) => return Err(stopped.into()),
-            Err((Untold::Wrong(why), line)) => {
+            Err((Unreported::Stopped(stopped), _)) => return Err(stopped.into()),
+            Err((Unreported::Wrong(why), line)) => {
                 let shown = line[..line.len().min(SHOWN_MAX)].escape_ascii().to_string();
                 if self.rules.on_bad_line == OnBadLine::Stop {
                     return Err(SourceError::Unsuitable(format!(
@@ -203,7 +203,7 @@ impl Log for Sender<'_> {
     fn read(&mut self, changes: &mut dyn Changes) -> Result<(), SourceError> {
         if self.lines.has_one() {
             self.take_line(changes)?;
-            // Targets that are away hold up the reader, which is no silence of the sender's.
+            // Targets that are unreachable hold up the reader, which is no silence of the sender's.
             self.silence = Stopwatch::start();
             return if self.lines.has_one() { Ok(()) } else { Ok(changes.pause()?) };
         }

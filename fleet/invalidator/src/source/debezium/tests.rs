@@ -99,7 +99,7 @@ fn send(sender: &mut BufReader<UnixStream>, line: &str) {
     writeln!(sender.get_mut(), "{line}").unwrap();
 }
 
-fn told(sender: &mut BufReader<UnixStream>) -> String {
+fn reported(sender: &mut BufReader<UnixStream>) -> String {
     let mut line = String::new();
     sender.read_line(&mut line).unwrap();
     line
@@ -113,7 +113,7 @@ fn a_silent_sender_is_left_when_another_one_comes() {
     Deadline::after(PATIENCE).poll(connected).expect("the first one is read");
     let mut other = running.connect();
     send(&mut other, r#"{"ts_ms":7}"#);
-    assert_eq!(told(&mut other), "1\n");
+    assert_eq!(reported(&mut other), "1\n");
     assert_eq!(silent.read(&mut [0]).unwrap_or(0), 0, "its connection ends");
     running.end();
 }
@@ -123,7 +123,7 @@ fn a_sender_that_says_something_is_not_left() {
     let running = Running::start(OnBadLine::Skip, true);
     let mut first = running.connect();
     send(&mut first, "");
-    assert_eq!(told(&mut first), "1\n");
+    assert_eq!(reported(&mut first), "1\n");
     let mut other = running.connect();
     send(&mut other, "");
     let clock = Stopwatch::start();
@@ -131,10 +131,10 @@ fn a_sender_that_says_something_is_not_left() {
     while clock.elapsed() < SILENCE * 3 {
         send(&mut first, "");
         lines += 1;
-        assert_eq!(told(&mut first), format!("{lines}\n"));
+        assert_eq!(reported(&mut first), format!("{lines}\n"));
     }
     drop(first);
-    assert_eq!(told(&mut other), "1\n");
+    assert_eq!(reported(&mut other), "1\n");
     running.end();
 }
 
@@ -142,11 +142,11 @@ fn a_sender_that_says_something_is_not_left() {
 #[track_caller]
 fn is_left_with(mut sender: BufReader<UnixStream>, bytes: &[u8]) {
     sender.get_ref().set_nonblocking(true).unwrap();
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     let has_ended = || match sender.get_mut().write_all(bytes) {
         Err(error) if error.kind() != std::io::ErrorKind::WouldBlock => Some(()),
         // What is acknowledged is read, so that it is not left for that.
-        _ => sender.read_to_end(&mut told).ok().map(drop),
+        _ => sender.read_to_end(&mut reported).ok().map(drop),
     };
     Deadline::after(PATIENCE).poll(has_ended).expect("it is left");
 }
@@ -160,7 +160,7 @@ fn a_sender_of_bytes_that_are_no_line_is_left_when_another_one_comes() {
     let mut other = running.connect();
     send(&mut other, r#"{"ts_ms":7}"#);
     is_left_with(slow, b"x");
-    assert_eq!(told(&mut other), "1\n");
+    assert_eq!(reported(&mut other), "1\n");
     running.end();
 }
 
@@ -173,7 +173,7 @@ fn a_sender_of_lines_that_are_no_change_events_is_left_when_another_one_comes() 
     let mut other = running.connect();
     send(&mut other, r#"{"ts_ms":7}"#);
     is_left_with(useless, b"nonsense\n");
-    assert_eq!(told(&mut other), "1\n");
+    assert_eq!(reported(&mut other), "1\n");
     running.end();
 }
 
@@ -183,10 +183,10 @@ fn a_sender_that_does_not_read_sees_the_end_of_its_connection() {
     let mut sender = running.connect();
     let has_ended = || sender.get_mut().write_all(b"\n").err();
     Deadline::after(PATIENCE).poll(has_ended).expect("it is left");
-    // The next one begins anew.
+    // The next one begins again.
     let mut other = running.connect();
     send(&mut other, "");
-    assert_eq!(told(&mut other), "1\n");
+    assert_eq!(reported(&mut other), "1\n");
     running.end();
 }
 
@@ -201,9 +201,9 @@ fn a_sender_that_has_said_all_is_told_what_is_acknowledged_later() {
     Deadline::after(PATIENCE).poll(is_read).expect("its lines are read");
     for lines in [1, 2] {
         running.acknowledged.set(&format!("1-{lines}"));
-        assert_eq!(told(&mut sender), format!("{lines}\n"));
+        assert_eq!(reported(&mut sender), format!("{lines}\n"));
     }
-    assert_eq!(told(&mut sender), "", "the connection ends");
+    assert_eq!(reported(&mut sender), "", "the connection ends");
     running.end();
 }
 
@@ -216,14 +216,14 @@ fn a_line_that_is_no_event_is_skipped_counted_and_acknowledged() {
     }
     let mut last = String::new();
     while last != "4\n" {
-        last = told(&mut sender);
+        last = reported(&mut sender);
         assert!(!last.is_empty(), "the connection ended");
     }
     assert_eq!((running.counts.get(Count::SkippedLines), running.counts.get(Count::SourceFailures)), (3, 0));
     assert_eq!(running.counts.useless_lines(u64::MAX), None, "the last one was of use");
     (0..10).for_each(|_| send(&mut sender, "{"));
-    let told_of = || (running.counts.useless_lines(u64::MAX)?.0 == 10).then_some(());
-    Deadline::after(PATIENCE).poll(told_of).expect("ten lines of no use");
+    let reported = || (running.counts.useless_lines(u64::MAX)?.0 == 10).then_some(());
+    Deadline::after(PATIENCE).poll(reported).expect("ten lines of no use");
     running.end();
 }
 
@@ -234,5 +234,5 @@ fn a_line_that_is_no_event_ends_the_process_if_that_is_wanted() {
     send(&mut sender, "{\"id\":1}");
     let error = running.thread.join().unwrap().unwrap_err();
     assert!(matches!(&error, SourceError::Unsuitable(text) if text.contains("no op")), "{error}");
-    assert_eq!(told(&mut sender), "", "it is not acknowledged");
+    assert_eq!(reported(&mut sender), "", "it is not acknowledged");
 }

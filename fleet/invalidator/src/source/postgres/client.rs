@@ -59,7 +59,7 @@ impl Postgres {
         };
         let start = Position { lsn, ..end };
         let last = last(&options.until, end)?;
-        // A slot has one reader, and goes on with it; a copy ends with the connection.
+        // A slot has one reader, and continues with it; a copy ends with the connection.
         let slot = match last {
             Some(_) => slot::copy(&mut messages, &options.slot)?,
             None => options.slot.clone(),

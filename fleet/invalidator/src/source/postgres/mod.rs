@@ -23,7 +23,7 @@ use client::Postgres;
 pub(crate) use client::{Options, SlotCreation};
 pub(crate) use status::Confirmed;
 
-/// Reads the log until it is told to stop, and watches the slot meanwhile.
+/// Reads the log until it is stopped, and watches the slot meanwhile.
 pub(crate) fn run<C: Changes>(
     options: &Options,
     tail: Tail<C>,

@@ -47,7 +47,7 @@ pub(super) struct Relation {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum RowChange<'a> {
     Insert(Tuple<'a>),
-    /// Without the row before if its key is the same, and no more than the key is asked for.
+    /// Without the row before if its key is the same, and no more than the key is requested.
     Update(Option<Old<'a>>, Tuple<'a>),
     Delete(Old<'a>),
 }

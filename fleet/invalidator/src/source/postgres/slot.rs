@@ -188,7 +188,7 @@ mod tests {
         }
     }
 
-    fn told(slot: Option<&Slot>, position: Position) -> String {
+    fn reported(slot: Option<&Slot>, position: Position) -> String {
         match check(slot, "guira", position, END) {
             Ok(()) => "good".to_owned(),
             Err(SourceError::Gap(gap)) => gap,
@@ -199,29 +199,29 @@ mod tests {
     #[test]
     fn a_position_that_the_slot_does_not_reach_is_a_gap() {
         for lsn in [500, 501, 1000] {
-            assert_eq!(told(Some(&slot()), at(lsn)), "good", "{lsn}");
+            assert_eq!(reported(Some(&slot()), at(lsn)), "good", "{lsn}");
         }
-        assert_eq!(told(Some(&slot()), at(499)), "slot guira starts at 0/1F4, after the position 0/1F3");
-        assert!(told(Some(&slot()), at(1001)).contains("restored from an older state"));
-        assert!(told(None, at(500)).contains("no longer exists"));
-        assert!(told(Some(&slot()), Position { system: 8, ..at(500) }).contains("belongs to database 8"));
+        assert_eq!(reported(Some(&slot()), at(499)), "slot guira starts at 0/1F4, after the position 0/1F3");
+        assert!(reported(Some(&slot()), at(1001)).contains("restored from an older state"));
+        assert!(reported(None, at(500)).contains("no longer exists"));
+        assert!(reported(Some(&slot()), Position { system: 8, ..at(500) }).contains("belongs to database 8"));
         let lost = Slot { is_lost: true, ..slot() };
-        assert!(told(Some(&lost), at(500)).contains("is lost"));
+        assert!(reported(Some(&lost), at(500)).contains("is lost"));
         let gone = Slot { confirmed: None, ..slot() };
-        assert!(told(Some(&gone), at(500)).contains("is lost"));
+        assert!(reported(Some(&gone), at(500)).contains("is lost"));
     }
 
     #[test]
     fn a_slot_of_others_is_not_used() {
         let used = Slot { reader: Some("4242".to_owned()), ..slot() };
-        assert_eq!(told(Some(&used), at(500)), "good", "it may be copied");
+        assert_eq!(reported(Some(&used), at(500)), "good", "it may be copied");
         let error = used.check_reader().unwrap_err();
         assert!(error.is_passing() && error.to_string().contains("process 4242"), "{error}");
         for other in
             [Slot { plugin: "wal2json".to_owned(), ..slot() }, Slot { is_of_this_database: false, ..slot() }]
         {
             assert!(
-                told(Some(&other), at(500))
+                reported(Some(&other), at(500))
                     .starts_with("other: slot guira belongs to another database or another output plugin")
             );
         }

@@ -58,7 +58,7 @@ impl Status {
         let until = over.clone();
         let read = Arc::new(AtomicU64::new(of.lsn.0));
         let so_far = read.clone();
-        let tell = move || {
+        let send = move || {
             let message = || framed(b'd', &update(confirmed.lsn(of, Lsn(so_far.load(Ordering::Relaxed)))));
             // A connection that fails is noticed by who reads from it.
             while message().and_then(|message| writer.write(&message)).is_ok() {
@@ -67,7 +67,7 @@ impl Status {
                 }
             }
         };
-        Ok(Status { over, read, thread: Some(Builder::new().name("status".to_owned()).spawn(tell)?) })
+        Ok(Status { over, read, thread: Some(Builder::new().name("status".to_owned()).spawn(send)?) })
     }
 }
 

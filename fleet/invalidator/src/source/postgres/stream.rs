@@ -51,7 +51,7 @@ impl Stream {
                 let (Some(_), Some(_), Some(time)) = (start, end, time) else { return Err(wrong()) };
                 if message.is_whole {
                     let change = pgoutput::read(bytes.0).ok_or_else(wrong)?;
-                    self.tell(change, seconds(time), changes)
+                    self.report(change, seconds(time), changes)
                 } else {
                     self.refuse(bytes.0)
                 }
@@ -73,7 +73,12 @@ impl Stream {
         Ok(changes.reached(&self.position, when)?)
     }
 
-    fn tell(&mut self, change: Change<'_>, sent: u64, changes: &mut dyn Changes) -> Result<(), SourceError> {
+    fn report(
+        &mut self,
+        change: Change<'_>,
+        sent: u64,
+        changes: &mut dyn Changes,
+    ) -> Result<(), SourceError> {
         match change {
             Change::Begin { commit, when } => {
                 self.transaction = Some(when);
@@ -91,7 +96,7 @@ impl Stream {
             Change::Row(id, change) => {
                 let when = self.transaction.ok_or(SourceError::Malformed("a row of no transaction"))?;
                 if let Some(relation) = self.relation(id)? {
-                    tell_row(relation, change, when, changes)?;
+                    report_row(relation, change, when, changes)?;
                 }
             }
             Change::Truncate(relations) => {
@@ -136,7 +141,7 @@ impl Stream {
     }
 }
 
-fn tell_row(
+fn report_row(
     relation: &Relation,
     change: RowChange<'_>,
     when: u64,
@@ -228,7 +233,7 @@ mod tests {
         }
     }
 
-    /// So many seconds after 2000, as they are in the log.
+    /// This many seconds after 2000, as they are in the log.
     fn time(seconds: u64) -> [u8; 8] {
         (seconds * 1_000_000).to_be_bytes()
     }
@@ -262,7 +267,7 @@ mod tests {
         Stream::new(Position { system: 7, timeline: 1, lsn: Lsn(100) })
     }
 
-    fn tell(stream: &mut Stream, messages: &[Vec<u8>]) -> Result<Vec<String>, SourceError> {
+    fn report(stream: &mut Stream, messages: &[Vec<u8>]) -> Result<Vec<String>, SourceError> {
         let mut notes = Notes::default();
         for body in messages {
             stream.take(Message { kind: b'd', body, is_whole: true }, &mut notes)?;
@@ -274,7 +279,7 @@ mod tests {
     fn rows_are_told_with_what_the_log_has_of_them() {
         let change = |kind, tuples: &[Vec<u8>]| data(&row_of(kind, 9, tuples));
         let (new, key) = (tuple_of(b'N', &["2", "new"]), tuple_of(b'K', &["1", "\0"]));
-        let told = tell(
+        let reported = report(
             &mut stream(),
             &[
                 data(&begin(5)),
@@ -289,7 +294,7 @@ mod tests {
             ],
         );
         assert_eq!(
-            told.unwrap(),
+            reported.unwrap(),
             [
                 "- => 1 Null",
                 "1 old => 2 new",
@@ -306,9 +311,9 @@ mod tests {
     fn a_place_is_reached_behind_it_and_by_a_transaction_that_commits_behind_it() {
         let mut stream = stream();
         assert!(stream.has_reached(Lsn(100)) && !stream.has_reached(Lsn(101)));
-        tell(&mut stream, &[data(&begin_at(150, 5))]).unwrap();
+        report(&mut stream, &[data(&begin_at(150, 5))]).unwrap();
         assert!(stream.has_reached(Lsn(150)) && !stream.has_reached(Lsn(151)));
-        tell(&mut stream, &[data(&commit(160, 5))]).unwrap();
+        report(&mut stream, &[data(&commit(160, 5))]).unwrap();
         assert!(stream.has_reached(Lsn(160)) && !stream.has_reached(Lsn(161)));
     }
 
@@ -318,15 +323,17 @@ mod tests {
         let at = other.windows(4).position(|name| name == b"name").unwrap();
         other[at..at + 4].copy_from_slice(b"mail");
         let row = data(&row_of(b'I', 9, &[tuple_of(b'N', &["1", "x"])]));
-        let told =
-            tell(&mut stream(), &[data(&begin(5)), data(&users(9)), row.clone(), data(&other), row.clone()]);
-        assert_eq!(told.unwrap(), ["- => 1 x", "- => 1 Absent"]);
-        assert!(tell(&mut stream(), &[data(&begin(5)), row]).is_err(), "rows of no table");
+        let reported = report(
+            &mut stream(),
+            &[data(&begin(5)), data(&users(9)), row.clone(), data(&other), row.clone()],
+        );
+        assert_eq!(reported.unwrap(), ["- => 1 x", "- => 1 Absent"]);
+        assert!(report(&mut stream(), &[data(&begin(5)), row]).is_err(), "rows of no table");
     }
 
     #[test]
     fn messages_are_told_within_and_without_transactions() {
-        let told = tell(
+        let reported = report(
             &mut stream(),
             &[
                 data(&message_of("mc", "a b")),
@@ -336,9 +343,9 @@ mod tests {
                 data(&commit(200, 5)),
             ],
         );
-        let told = told.unwrap();
-        assert_eq!(told[..2], ["message a b at 946684809", "message d at 946684805"]);
-        assert_eq!(told.len(), 3);
+        let reported = reported.unwrap();
+        assert_eq!(reported[..2], ["message a b at 946684809", "message d at 946684805"]);
+        assert_eq!(reported.len(), 3);
     }
 
     #[test]
@@ -346,14 +353,15 @@ mod tests {
         let mut other = users(10);
         other[5..9].copy_from_slice(b"city");
         let truncate = [&b"T\0\0\0\x02\0"[..], &9_u32.to_be_bytes(), &10_u32.to_be_bytes()].concat();
-        let told = tell(&mut stream(), &[data(&begin(5)), data(&users(9)), data(&other), data(&truncate)]);
-        assert_eq!(told.unwrap(), ["TRUNCATE in shop"]);
+        let reported =
+            report(&mut stream(), &[data(&begin(5)), data(&users(9)), data(&other), data(&truncate)]);
+        assert_eq!(reported.unwrap(), ["TRUNCATE in shop"]);
     }
 
     #[test]
     fn a_position_is_reached_outside_transactions_only() {
         let mut stream = stream();
-        let told = tell(
+        let reported = report(
             &mut stream,
             &[
                 keepalive(100, 5),
@@ -366,7 +374,7 @@ mod tests {
             ],
         );
         assert_eq!(
-            told.unwrap(),
+            reported.unwrap(),
             [
                 "reached 7-1-0/96 at 946684805",
                 "committed 7-1-0/C8 at 946684806",
@@ -381,7 +389,7 @@ mod tests {
         let mut stream = stream();
         let mut other = users(10);
         other[5..9].copy_from_slice(b"city");
-        tell(&mut stream, &[data(&begin(5)), data(&users(9)), data(&other)]).unwrap();
+        report(&mut stream, &[data(&begin(5)), data(&users(9)), data(&other)]).unwrap();
         let mut cut = |change: &[u8]| {
             let body = data(change);
             stream.take(Message { kind: b'd', body: &body, is_whole: false }, &mut Notes::default())
@@ -395,10 +403,10 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_refused() {
-        let unknown = tell(&mut stream(), &[data(b"S\0\0\0\x01\x01")]).unwrap_err();
+        let unknown = report(&mut stream(), &[data(b"S\0\0\0\x01\x01")]).unwrap_err();
         assert!(unknown.to_string().contains("a message of kind S"), "{unknown}");
         for body in [&b""[..], b"x", b"k\0", b"w\0"] {
-            assert!(tell(&mut stream(), &[body.to_vec()]).is_err(), "{body:?}");
+            assert!(report(&mut stream(), &[body.to_vec()]).is_err(), "{body:?}");
         }
     }
 }

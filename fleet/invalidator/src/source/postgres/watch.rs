@@ -19,7 +19,7 @@ struct Sight {
     left: Option<u64>,
 }
 
-/// Looks again and again until it is told to stop.
+/// Looks again and again until it is stopped.
 pub(super) fn watch(options: &Options, counts: &Counts, stop: &Stop) {
     let (mut messages, mut before, mut is_seen) = (None, RESERVED.to_owned(), true);
     loop {

@@ -3,7 +3,7 @@
 use guira_sync::clock::Stopwatch;
 use std::time::Duration;
 
-/// So many a second, and at most a tenth of a second's at once.
+/// This many a second, and at most a tenth of a second's at once.
 #[derive(Debug)]
 pub(crate) struct Budget {
     rate: f64,

@@ -10,7 +10,7 @@ use std::path::Path;
 /// No line is longer.
 const LINE_MAX: u64 = 64 << 10;
 
-/// What is at a place of a file.
+/// The contents of a place in a file.
 #[derive(Debug)]
 pub(crate) struct Line {
     pub(crate) from: u64,
@@ -27,7 +27,7 @@ pub(crate) enum Content {
     Torn,
 }
 
-/// A file that nobody else writes to or replays.
+/// A file that no other process writes to or replays.
 #[derive(Debug)]
 pub(crate) struct HeldLog {
     input: BufReader<File>,
@@ -35,9 +35,9 @@ pub(crate) struct HeldLog {
 }
 
 impl HeldLog {
-    /// Locks a file. `None` if somebody else has it, or it is gone.
+    /// Locks a file. `None` if another process has it, or it is gone.
     pub(crate) fn take(path: &Path) -> io::Result<Option<Self>> {
-        // Of a pipe with a file's name, this does not wait for whoever writes to it.
+        // With a pipe of that name, this does not wait for its writer.
         let opened = File::options().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path);
         let file = match opened {
             Ok(file) => file,

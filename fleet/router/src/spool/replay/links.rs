@@ -157,12 +157,12 @@ mod tests {
         let thread = guira_sync::thread::spawn(move || {
             let (stream, _) = listener.accept().unwrap();
             let mut lines = BufReader::new(&stream);
-            let mut asked = String::new();
+            let mut received = String::new();
             for (requests, replies) in rounds {
-                (0..requests).for_each(|_| _ = lines.read_line(&mut asked).unwrap());
+                (0..requests).for_each(|_| _ = lines.read_line(&mut received).unwrap());
                 (&stream).write_all(replies.as_bytes()).unwrap();
             }
-            asked
+            received
         });
         (Target::new(Endpoint::Tcp { host: "127.0.0.1".into(), port }, PATIENCE), thread)
     }
@@ -180,12 +180,12 @@ mod tests {
 
     #[test]
     fn deletes_are_sent_together_and_each_reply_is_that_of_one() {
-        let (done, link, asked) = deliver(
+        let (done, link, received) = deliver(
             &[(5, "DELETED\r\nNOT_FOUND\r\nCLIENT_ERROR bad\r\nHD\r\nNF\r\n"), (1, "NOT_FOUND\r\n")],
             &deletes(&[b"a", b"b", b"c", b"d e", b"f\n"]),
         );
         assert_eq!(
-            asked,
+            received,
             "delete a\r\ndelete b\r\ndelete c\r\nmd ZCBl b\r\nmd Zgo= b\r\ndelete guira-router-asks\r\n"
         );
         let refused = Delivery::Refused("CLIENT_ERROR bad".to_owned());
@@ -243,9 +243,9 @@ mod tests {
         let mut held = deletes(&[b"a", b"b c"]);
         held.iter_mut().for_each(|delete| delete.hold_off = HoldOff::Meta(3));
         held[0].hold_off = HoldOff::Classic(3);
-        let (done, _, asked) = deliver(&[(2, "DELETED\r\nHD\r\n")], &held);
-        assert_eq!((&*asked, done), ("delete a 3\r\nmd YiBj b H3\r\n", vec![Delivery::Done; 2]));
-        let (done, link, asked) = deliver(
+        let (done, _, received) = deliver(&[(2, "DELETED\r\nHD\r\n")], &held);
+        assert_eq!((&*received, done), ("delete a 3\r\nmd YiBj b H3\r\n", vec![Delivery::Done; 2]));
+        let (done, link, received) = deliver(
             &[
                 (2, "CLIENT_ERROR usage\r\nCLIENT_ERROR invalid flag\r\n"),
                 (3, "DELETED\r\nNF\r\nNOT_FOUND\r\n"),
@@ -253,7 +253,7 @@ mod tests {
             &held,
         );
         assert_eq!(done, [Delivery::Done, Delivery::Done]);
-        assert!(asked.ends_with("delete guira-router-asks\r\ndelete a\r\nmd YiBj b\r\n"), "{asked}");
+        assert!(received.ends_with("delete guira-router-asks\r\ndelete a\r\nmd YiBj b\r\n"), "{received}");
         assert!(link.is_ready());
     }
 

@@ -27,21 +27,21 @@ pub enum ReplayManner {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplayTakes {
-    /// Those that nobody writes to.
+    /// Files without a writer.
     Finished,
     /// Those too that mcrouter would still write to, if it ran.
     OfMcrouterToo,
 }
 
-/// What the one who replays is told while it waits.
+/// Whether a replay continues after a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
-    GoOn,
+pub(crate) enum Signal {
+    Continue,
     End,
 }
 
 /// Waits for so long, or until the replay is to end.
-pub(crate) type Wait<'a> = &'a mut dyn FnMut(Duration) -> Told;
+pub(crate) type Wait<'a> = &'a mut dyn FnMut(Duration) -> Signal;
 
 /// A folder that is replayed again and again.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ pub(crate) struct Replay {
     folder: PathBuf,
     places: Places,
     links: HashMap<Address, Link>,
-    /// What is left of files that were read once, by name. Nothing is left of those that cannot be removed, so that they are not read again soon.
+    /// The rest of files that were read once, by name. Nothing is left of those that cannot be removed, so that they are not read again soon.
     known: HashMap<String, Rests>,
     /// Files that cannot be read, by name, and why. They are tried again with each look, and told of once.
     troubled: HashMap<String, String>,
@@ -62,14 +62,14 @@ pub(crate) struct Replay {
     forgiven_s: u64,
 }
 
-/// Whom deletes are for that stay in order: a server, under the name of a pool. Another pool may go on when that is gone.
+/// Whom deletes are for that stay in order: a server, under the name of a pool. Another pool may continue when that is gone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Addressee {
     server: Address,
     pool: Option<Box<str>>,
 }
 
-/// What is left of a file.
+/// The rest of a file.
 type Rests = HashMap<Addressee, Rest>;
 
 /// Deletes of a file that are left.
@@ -193,7 +193,7 @@ impl Replay {
         is_ready
     }
 
-    /// Replays what can be replayed. `hear` is told of each file that was looked into.
+    /// Replays what can be replayed. Calls `each_file` for each file that was read.
     ///
     /// # Errors
     /// When the folder cannot be read.
@@ -201,7 +201,7 @@ impl Replay {
         &mut self,
         now: u64,
         wait: Wait<'_>,
-        hear: &mut dyn FnMut(&FileReport),
+        each_file: &mut dyn FnMut(&FileReport),
     ) -> io::Result<ReplayReport> {
         let files = names::list(&self.folder)?;
         let listed: Vec<String> = files.iter().map(LogFile::name).collect();
@@ -217,7 +217,7 @@ impl Replay {
         }
         let (mut pass, mut report) = (Pass::default(), ReplayReport::default());
         for (file, name) in files.iter().zip(&listed) {
-            if wait(Duration::ZERO) == Told::End {
+            if wait(Duration::ZERO) == Signal::End {
                 break;
             }
             if self.takes == ReplayTakes::Finished && !file.is_finished(now) {
@@ -225,7 +225,7 @@ impl Replay {
                 continue;
             }
             if let Some(rests) = self.known.get(name) {
-                // All are asked, so that those which are passed over stay so.
+                // All are queried, so that those which are passed over stay so.
                 let homed = rests.iter().filter(|(_, rest)| rest.reason != LeftReason::Homeless);
                 let ready = homed.filter(|(whom, _)| self.is_ready(&mut pass, &whom.server)).count();
                 if ready == 0 {
@@ -237,17 +237,17 @@ impl Replay {
                 Ok(Some(done)) => {
                     self.troubled.remove(name);
                     report.add(&done);
-                    hear(&done);
+                    each_file(&done);
                 }
                 Ok(None) => report.busy += 1,
                 Err(error) => {
                     let why = error.to_string();
-                    let told = self.troubled.insert(name.clone(), why.clone());
-                    let is_new = told.is_none_or(|told| told != why);
+                    let previous = self.troubled.insert(name.clone(), why.clone());
+                    let is_new = previous.is_none_or(|previous| previous != why);
                     let failed = FileReport { name: name.clone(), error: Some(why), ..FileReport::default() };
                     report.add(&failed);
                     if is_new {
-                        hear(&failed);
+                        each_file(&failed);
                     }
                 }
             }
@@ -268,7 +268,7 @@ impl Replay {
         self.counts.set_left(left, homeless);
     }
 
-    /// Replays a file. `None` if somebody else has it.
+    /// Replays a file. `None` if another process has it.
     fn file(
         &mut self,
         file: &LogFile,
@@ -281,11 +281,11 @@ impl Replay {
         let report = FileReport { name: name.to_owned(), ..FileReport::default() };
         let mut work = Work { log, progress: kept.load(), rest: HashMap::new(), report };
         let mut saved = Stopwatch::start();
-        let mut told = Told::GoOn;
-        while told == Told::GoOn {
+        let mut signal = Signal::Continue;
+        while signal == Signal::Continue {
             let most = self.budget.available().min(WINDOW);
             if most == 0 {
-                told = wait(self.budget.wait());
+                signal = wait(self.budget.wait());
                 continue;
             }
             let window = self.fill(&mut work, pass, most)?;
@@ -298,9 +298,9 @@ impl Replay {
                 self.save(&kept, &mut work);
                 saved = Stopwatch::start();
             }
-            told = wait(Duration::ZERO);
+            signal = wait(Duration::ZERO);
         }
-        self.close(file, &kept, &mut work, told);
+        self.close(file, &kept, &mut work, signal);
         Ok(Some(work.report))
     }
 
@@ -445,7 +445,7 @@ impl Replay {
         }
     }
 
-    fn close(&mut self, file: &LogFile, kept: &ProgressFile, work: &mut Work, told: Told) {
+    fn close(&mut self, file: &LogFile, kept: &ProgressFile, work: &mut Work, signal: Signal) {
         let left = work.rest.iter().map(|(whom, rest)| Left {
             server: whom.server.to_string(),
             count: rest.count,
@@ -453,7 +453,7 @@ impl Replay {
         });
         work.report.left = left.collect();
         work.report.left.sort_by(|one, other| one.server.cmp(&other.server));
-        if told == Told::End || !work.rest.is_empty() {
+        if signal == Signal::End || !work.rest.is_empty() {
             self.save(kept, work);
         } else if self.manner == ReplayManner::Deliver {
             match kept.finish(&file.path, &work.progress) {
@@ -465,7 +465,7 @@ impl Replay {
                 Err(error) => work.report.error = Some(format!("cannot remove the file: {error}")),
             }
         }
-        if told == Told::GoOn {
+        if signal == Signal::Continue {
             self.known.insert(work.report.name.clone(), std::mem::take(&mut work.rest));
         }
     }

@@ -1,4 +1,4 @@
-//! How far a file was replayed, kept beside it, so that the next replay does not begin anew. It is no promise: what was delivered since it was last written is delivered
+//! How far a file was replayed, kept beside it, so that the next replay does not begin again. It is no promise: what was delivered since it was last written is delivered
 //! once more, which does no harm to a delete.
 
 use guira_disk::{self as disk, Durability, Mode};

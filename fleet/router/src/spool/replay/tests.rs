@@ -3,7 +3,7 @@
 use super::super::counts::{LogCount, LogCounts};
 use super::super::entry::{Author, Delete, Entry, LogVersion};
 use super::super::names;
-use super::pass::{Replay, ReplayManner, ReplayTakes, Told};
+use super::pass::{Replay, ReplayManner, ReplayTakes, Signal};
 use super::places::{Configured, Places};
 use super::report::{FileEnd, FileFate, FileReport, LeftReason, ReplayReport};
 use crate::config::Loader;
@@ -154,7 +154,7 @@ fn pass_until(replay: &mut Replay, mut waits: usize) -> (ReplayReport, Vec<FileR
     let mut files = Vec::new();
     let mut wait = |_| {
         waits = waits.saturating_sub(1);
-        if waits == 0 { Told::End } else { Told::GoOn }
+        if waits == 0 { Signal::End } else { Signal::Continue }
     };
     let report = replay.pass(NOW, &mut wait, &mut |file| files.push(file.clone())).unwrap();
     (report, files)
@@ -207,15 +207,15 @@ fn what_a_server_is_not_there_for_is_kept_and_only_that_is_delivered_later() {
     let Address::Tcp { host, port } = down else { panic!("a port") };
     let listener = TcpListener::bind((&*host, port)).unwrap();
     let back = thread::spawn(move || {
-        let mut heard = Vec::new();
+        let mut reports = Vec::new();
         // A connection for each file would be one too many.
         let (stream, _) = listener.accept().unwrap();
         let mut out = stream.try_clone().unwrap();
         for line in BufReader::new(stream).lines().map_while(Result::ok) {
-            heard.push(line);
+            reports.push(line);
             out.write_all(b"NOT_FOUND\r\n").unwrap();
         }
-        heard
+        reports
     });
     let (report, _) = pass(&mut folder.replay(as_logged()));
     assert_eq!((report.delivered, report.left, report.removed), (7, 0, 2));
@@ -229,17 +229,17 @@ fn what_a_server_is_not_there_for_is_kept_and_only_that_is_delivered_later() {
 fn a_replay_that_is_interrupted_goes_on_where_it_was() {
     let (folder, server) = (Folder::new("interrupted"), Fake::start());
     folder.write(NOW - 5000, &lines(&server.address, keys("k", 2000)));
-    let mut heard = Vec::new();
+    let mut reports = Vec::new();
     for round in 0.. {
         let (report, _) = pass_until(&mut folder.replay(as_logged()), 3);
-        heard.extend(server.take());
+        reports.extend(server.take());
         if report.removed > 0 {
             assert!(round > 1, "it was not interrupted");
             break;
         }
         assert_eq!(folder.files().len(), 2, "the file, and how far it was delivered");
     }
-    assert_eq!(heard, keys("k", 2000));
+    assert_eq!(reports, keys("k", 2000));
     assert!(folder.files().is_empty());
 }
 
@@ -307,11 +307,11 @@ fn a_file_that_cannot_be_read_is_told_of_once_and_tried_again() {
     disk::remove_file(&path).unwrap();
     disk::create_dir(&path).unwrap();
     let mut replay = folder.replay(as_logged());
-    let told: Vec<_> = (0..3)
+    let signal: Vec<_> = (0..3)
         .map(|_| pass(&mut replay))
         .map(|(report, files)| (report.is_complete(), files.len()))
         .collect();
-    assert_eq!(told, [(false, 1), (false, 0), (false, 0)]);
+    assert_eq!(signal, [(false, 1), (false, 0), (false, 0)]);
     disk::remove_dir(&path).unwrap();
     disk::write(&path, lines(&server.address, keys("a", 3))).unwrap();
     assert_eq!(pass(&mut replay).0.delivered, 3);
@@ -345,11 +345,11 @@ fn several_who_replay_a_folder_deliver_each_delete_once() {
             });
         }
     });
-    let mut heard = server.take();
-    assert_eq!(heard.len(), 2000);
-    heard.sort();
-    heard.dedup();
-    assert_eq!(heard.len(), 2000);
+    let mut reports = server.take();
+    assert_eq!(reports.len(), 2000);
+    reports.sort();
+    reports.dedup();
+    assert_eq!(reports.len(), 2000);
 }
 
 #[test]
@@ -431,7 +431,11 @@ fn what_is_delivered_by_a_pool_goes_to_the_server_that_the_pool_chooses() {
     let addresses = [&servers[0].address, &servers[1].address, &servers[2].address];
     let (report, _) = pass(&mut folder.replay(configured(&addresses)));
     assert_eq!((report.delivered, report.removed), (300, 1));
-    let heard: Vec<Vec<String>> = servers.iter().map(Fake::take).collect();
-    assert_eq!(heard.iter().map(Vec::len).sum::<usize>(), 300);
-    assert!(heard.iter().all(|keys| keys.len() > 50), "{:?}", heard.iter().map(Vec::len).collect::<Vec<_>>());
+    let reports: Vec<Vec<String>> = servers.iter().map(Fake::take).collect();
+    assert_eq!(reports.iter().map(Vec::len).sum::<usize>(), 300);
+    assert!(
+        reports.iter().all(|keys| keys.len() > 50),
+        "{:?}",
+        reports.iter().map(Vec::len).collect::<Vec<_>>()
+    );
 }

@@ -2,7 +2,7 @@
 
 use super::super::counts::LogCounts;
 use super::super::writer::{Order, Orders, Unsealed};
-use super::pass::{Replay, ReplayManner, ReplayTakes, Told};
+use super::pass::{Replay, ReplayManner, ReplayTakes, Signal};
 use super::places::{Configured, Places};
 use super::report::{FileEnd, FileFate, FileReport, LeftReason};
 use crate::config::SharedPlan;
@@ -42,19 +42,19 @@ impl Replayer {
         (orders, unsealed): (Orders, Arc<Unsealed>),
         end: Receiver<()>,
     ) -> Result<Self, ConfigError> {
-        let plan = shared.plan();
-        let places = Configured::new(plan.clone(), shared.settings())?;
+        let plan = shared.config.plan();
+        let places = Configured::new(plan.clone(), &shared.policies.settings)?;
         let places = Places::Configured(Box::new(places));
         let (manner, takes) = (ReplayManner::Deliver, ReplayTakes::Finished);
         let replay = Replay::new(folder, places, rate, counts, manner, takes);
         Ok(Replayer { replay, shared, plan, orders, unsealed, end, folder: Ok(()) })
     }
 
-    /// Runs until it is told to end.
+    /// Runs until the owner ends it.
     pub(crate) fn run(mut self) {
         let mut looked: Option<Stopwatch> = None;
         let mut pause = LIST_EVERY;
-        while wait(&self.end, TICK) == Told::GoOn {
+        while wait(&self.end, TICK) == Signal::Continue {
             self.follow_plan();
             let is_due = looked.as_ref().is_none_or(|since| since.elapsed() >= pause);
             if is_due || self.replay.has_work() {
@@ -70,12 +70,12 @@ impl Replayer {
     }
 
     fn follow_plan(&mut self) {
-        let plan = self.shared.plan();
+        let plan = self.shared.config.plan();
         if Arc::ptr_eq(&plan, &self.plan) {
             return;
         }
         self.plan = plan.clone();
-        match Configured::new(plan, self.shared.settings()) {
+        match Configured::new(plan, &self.shared.policies.settings) {
             Ok(places) => self.replay.replace(Places::Configured(Box::new(places))),
             // Operator: Correct what the message names; logged deletes wait.
             Err(error) => tracing::error!(
@@ -87,7 +87,7 @@ impl Replayer {
     /// Returns after which time there may be something new.
     fn pass(&mut self) -> Duration {
         let end = &self.end;
-        let done = self.replay.pass(wall_clock(), &mut |time| wait(end, time), &mut tell);
+        let done = self.replay.pass(wall_clock(), &mut |time| wait(end, time), &mut report);
         let is_busy = done.as_ref().is_ok_and(|report| report.busy > 0);
         let folder = done.map(|_| ()).map_err(|error| error.kind());
         if folder != self.folder
@@ -102,15 +102,15 @@ impl Replayer {
 }
 
 /// Waits, unless the router ends.
-fn wait(end: &Receiver<()>, time: Duration) -> Told {
+fn wait(end: &Receiver<()>, time: Duration) -> Signal {
     match end.recv_timeout(time) {
-        Err(RecvTimeoutError::Timeout) => Told::GoOn,
-        Ok(()) | Err(RecvTimeoutError::Disconnected) => Told::End,
+        Err(RecvTimeoutError::Timeout) => Signal::Continue,
+        Ok(()) | Err(RecvTimeoutError::Disconnected) => Signal::End,
     }
 }
 
 /// Logs what came of a file.
-fn tell(file: &FileReport) {
+fn report(file: &FileReport) {
     let name = &file.name;
     let left: u64 = file.left.iter().map(|left| left.count).sum();
     if file.delivered > 0 || file.fate == FileFate::Removed {

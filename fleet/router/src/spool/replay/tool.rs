@@ -1,6 +1,6 @@
 //! A replay by hand, of files that a router or mcrouter has left.
 
-use super::pass::{Replay, ReplayManner, ReplayTakes, Told};
+use super::pass::{Replay, ReplayManner, ReplayTakes, Signal};
 use super::places::{Configured, Places};
 use super::report::{FileReport, ReplayReport};
 use crate::config::{LoadError, Loader};
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What is replayed, and how.
+/// The scope and the manner of a replay.
 #[derive(Clone, Debug)]
 pub struct ReplayOptions {
     pub folder: PathBuf,
@@ -34,13 +34,13 @@ pub enum ReplayError {
     Folder { folder: PathBuf, source: io::Error },
 }
 
-/// Replays a folder once. `hear` is told of each file.
+/// Replays a folder once. `report` is notified of each file.
 ///
 /// # Errors
 /// When the folder cannot be read, or the configuration is wrong. What else goes wrong is part of the report.
 pub fn replay(
     options: &ReplayOptions,
-    hear: &mut dyn FnMut(&FileReport),
+    report: &mut dyn FnMut(&FileReport),
 ) -> Result<ReplayReport, ReplayError> {
     let places = match &options.routing {
         Some(routing) => {
@@ -57,8 +57,8 @@ pub fn replay(
         if !time.is_zero() {
             thread::sleep(time);
         }
-        Told::GoOn
+        Signal::Continue
     };
-    let done = replay.pass(wall_clock(), &mut wait, hear);
+    let done = replay.pass(wall_clock(), &mut wait, report);
     done.map_err(|source| ReplayError::Folder { folder: options.folder.clone(), source })
 }

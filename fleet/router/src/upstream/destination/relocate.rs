@@ -57,7 +57,7 @@ impl Destination {
     /// remain.
     pub(crate) fn retire(&mut self, poll: &Poll) {
         let failed = self.disconnect(poll, Outcome::RemoteError);
-        debug_assert!(failed.iter().all(|request| request.origin == Origin::Nobody), "no client waits");
+        debug_assert!(failed.iter().all(|request| request.origin == Origin::NoClient), "no client waits");
         *self = self.renewed();
         self.tally.set_state(State::Closed);
         self.tally.show_outstanding(&self.pipeline);
@@ -102,7 +102,7 @@ mod tests {
     fn the_timeouts_of_flushed_requests_stay_when_their_connection_leaves_the_server() {
         let mut server = destination();
         let push = |server: &mut Destination, key: &[u8], now_ms| {
-            server.push(&Request::classic(Op::Get, key), None, Origin::Nobody, now_ms);
+            server.push(&Request::classic(Op::Get, key), None, Origin::NoClient, now_ms);
         };
         push(&mut server, b"a", 1);
         push(&mut server, b"b", 1);

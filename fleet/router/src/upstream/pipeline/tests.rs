@@ -180,7 +180,7 @@ fn nothing_is_a_reply_behind_a_value_that_the_server_may_have_executed() {
 fn a_record_ends_behind_whole_requests_and_never_past_what_is_available() {
     let requests = |positions: &[u64]| -> InFlight<Outstanding> {
         let one = |position: &u64| Outstanding {
-            origin: Origin::Nobody,
+            origin: Origin::NoClient,
             position: *position,
             back: 0,
             key_length: 0,

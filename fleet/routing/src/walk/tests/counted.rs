@@ -31,7 +31,7 @@ fn a_request_arrives_at_each_server_of_a_pool_that_is_counted_and_at_no_other() 
     router.script.now_ms = 40;
     router.reply("b", Outcome::Tko);
     let last = &router.script.arrivals[1];
-    assert_eq!((last.0, last.2.asked_ms), (ticket, 17), "when the client has asked");
+    assert_eq!((last.0, last.2.sent_ms), (ticket, 17), "when the client has asked");
     assert_eq!(router.arrivals(), ["a 1", "c 0"]);
     assert_eq!(router.script.counted, []);
     router.reply("c", Outcome::Found);

@@ -42,7 +42,7 @@ const fn recorded(name: &'static str, path: &'static str, value_len: u32) -> Rec
     Recorded { name, path, format: None, value_len, limit: None, percents: ALL }
 }
 
-/// The traces, the longest first. Values are as long as makes what is asked for some hundred MB.
+/// The traces, the longest first. Values are as long as makes what is requested some hundred MB.
 const TRACES: &[Recorded] = &[
     Recorded { limit: LONG, ..recorded("cache2k-orm-busy", "caffeine/cache2k-orm-busy.trace.zst", 8192) },
     Recorded { limit: LONG, ..recorded("OLTP", "arc/OLTP.lis.zst", 4096) },

@@ -76,19 +76,19 @@ impl Router {
                 // Most builds have no proxy.
                 String::from_utf8_lossy(&output.stdout).contains("proxy_config")
             }),
-            _ => self.asked_for_version().output().is_ok(),
+            _ => self.requested_version().output().is_ok(),
         }
     }
 
     /// What its binary says of its version.
     pub(super) fn version(&self) -> String {
-        let Ok(output) = self.asked_for_version().output() else { return "unknown".to_owned() };
+        let Ok(output) = self.requested_version().output() else { return "unknown".to_owned() };
         let text = [output.stdout, output.stderr].concat();
         let line = String::from_utf8_lossy(&text).lines().next().unwrap_or("unknown").to_owned();
         line.trim_start_matches("This is ").to_owned()
     }
 
-    fn asked_for_version(&self) -> Command {
+    fn requested_version(&self) -> Command {
         let (binary, argument) = match self {
             Self::Guira { binary, .. } | Self::Relay { binary } | Self::Floor { binary } => {
                 (binary, "--version")

@@ -37,7 +37,7 @@ struct Bench {
     counters: Counters,
 }
 
-fn asked(operation: Operation, requests: u32, multiget_keys: u32) -> Bench {
+fn bench_with(operation: Operation, requests: u32, multiget_keys: u32) -> Bench {
     let values = ValuePool::new(100);
     let mut outbox = Outbox::new(Protocol::Binary);
     let mut keys = Keys { operation, left: requests, next_id: 0 };
@@ -93,7 +93,7 @@ impl Bench {
 
 #[test]
 fn a_hit_and_a_miss_may_come_byte_by_byte() {
-    let mut bench = asked(Operation::Get, 2, 1);
+    let mut bench = bench_with(Operation::Get, 2, 1);
     let input = [bench.hit(0, 0), packet(0x00, 1, 1, b"", b"", b"Not found")].concat();
     let (mut from, mut to) = (0, 0);
     while from < input.len() {
@@ -108,7 +108,7 @@ fn a_hit_and_a_miss_may_come_byte_by_byte() {
 
 #[test]
 fn hits_and_misses_of_a_multiget_are_told_apart() {
-    let mut bench = asked(Operation::Multiget, 2, 4);
+    let mut bench = bench_with(Operation::Multiget, 2, 4);
     let noop = |opaque| packet(0x0a, 0, opaque, b"", b"", b"");
     let input =
         [bench.quiet_hit(1, 1), bench.quiet_hit(3, 3), noop(4), bench.quiet_hit(4, 5), noop(9)].concat();
@@ -120,15 +120,15 @@ fn hits_and_misses_of_a_multiget_are_told_apart() {
 
 #[test]
 fn replies_out_of_order_are_wrong() {
-    let mut bench = asked(Operation::Get, 2, 1);
+    let mut bench = bench_with(Operation::Get, 2, 1);
     let input = [bench.hit(1, 1), bench.hit(0, 0)].concat();
     assert_eq!(bench.read(&input), Ok(input.len()));
     assert_eq!((bench.counters.counts.wrong, bench.counters.counts.hits), (2, 0));
     assert!(bench.counters.examples[0].contains("has opaque 1, not 0"), "{:?}", bench.counters.examples);
-    let mut bench = asked(Operation::Multiget, 1, 2);
+    let mut bench = bench_with(Operation::Multiget, 1, 2);
     let input = [bench.quiet_hit(1, 1), bench.quiet_hit(0, 0)].concat();
     assert!(bench.wrong(&input).contains("opaque 0, which is not pending"));
-    let mut bench = asked(Operation::Multiget, 2, 2);
+    let mut bench = bench_with(Operation::Multiget, 2, 2);
     let input = bench.quiet_hit(2, 2);
     assert!(bench.wrong(&input).contains("opaque 2, which is not pending"), "that is the first Noop's");
     assert_eq!(bench.counters.counts.gets, 0);
@@ -137,33 +137,33 @@ fn replies_out_of_order_are_wrong() {
 #[test]
 fn the_order_of_sets_deletes_and_noops_is_checked() {
     for (operation, opcode) in [(Operation::Set, 1), (Operation::Delete, 4)] {
-        let mut bench = asked(operation, 2, 1);
+        let mut bench = bench_with(operation, 2, 1);
         assert!(bench.wrong(&packet(opcode, 0, 1, b"", b"", b"")).contains("has opaque 1, not 0"));
     }
-    let mut bench = asked(Operation::Multiget, 1, 2);
+    let mut bench = bench_with(Operation::Multiget, 1, 2);
     assert!(bench.wrong(&packet(0x0a, 0, 1, b"", b"", b"")).contains("has opaque 1, not 2"));
 }
 
 #[test]
 fn wrong_values_are_found() {
-    let mut bench = asked(Operation::Get, 1, 1);
+    let mut bench = bench_with(Operation::Get, 1, 1);
     let mut input = bench.hit(0, 0);
     *input.last_mut().unwrap() ^= 1;
     assert!(bench.wrong(&input).contains("wrong contents"));
-    let mut bench = asked(Operation::Get, 1, 1);
+    let mut bench = bench_with(Operation::Get, 1, 1);
     let input = packet(0, 0, 0, &FLAGS, b"", &bench.value(0, 4));
     assert!(bench.wrong(&input).contains("4 bytes, not 5"));
-    let mut bench = asked(Operation::Get, 1, 1);
+    let mut bench = bench_with(Operation::Get, 1, 1);
     let input = packet(0, 0, 0, &[0, 0, 0, 6], b"", &bench.value(0, LEN));
     assert!(bench.wrong(&input).contains("flags 6, not 7"));
-    let mut bench = asked(Operation::Multiget, 1, 2);
+    let mut bench = bench_with(Operation::Multiget, 1, 2);
     let input = packet(0x0d, 0, 0, &FLAGS, b"keyX", &bench.value(0, LEN));
     assert!(bench.wrong(&input).contains("\"keyX\", which was not requested"));
 }
 
 #[test]
 fn refusals_are_counted_and_shown() {
-    let mut bench = asked(Operation::Set, 2, 1);
+    let mut bench = bench_with(Operation::Set, 2, 1);
     let input = [packet(1, 0x82, 0, b"", b"", b"Out of memory"), packet(1, 0, 1, b"", b"", b"")].concat();
     assert_eq!(bench.read(&input), Ok(input.len()));
     assert_eq!((bench.counters.counts.sets, bench.counters.counts.refused), (2, 1));
@@ -172,7 +172,7 @@ fn refusals_are_counted_and_shown() {
 
 #[test]
 fn deletes_are_answered_either_way() {
-    let mut bench = asked(Operation::Delete, 2, 1);
+    let mut bench = bench_with(Operation::Delete, 2, 1);
     let input = [packet(4, 0, 0, b"", b"", b""), packet(4, 1, 1, b"", b"", b"Not found")].concat();
     assert_eq!(bench.read(&input), Ok(input.len()));
     assert_eq!((bench.counters.counts.deletes, bench.counters.counts.refused), (2, 0));
@@ -180,7 +180,7 @@ fn deletes_are_answered_either_way() {
 
 #[test]
 fn the_floors_packets_are_taken_as_they_are() {
-    let mut bench = asked(Operation::Multiget, 1, 2);
+    let mut bench = bench_with(Operation::Multiget, 1, 2);
     bench.judge.check = Check::Framing;
     let value = packet(0x0d, 0, 0, &[0; 4], b"any", b"12345");
     let input = [value.clone(), value, packet(0x0a, 0, 0, b"", b"", b"")].concat();
@@ -205,11 +205,11 @@ fn what_is_no_reply_ends_the_reading() {
         (Operation::Set, packet(1, 0, 0, b"", b"", b"x"), "has a body"),
     ];
     for (operation, input, told) in cases {
-        let error = asked(operation, 1, 1).read(&input).unwrap_err();
+        let error = bench_with(operation, 1, 1).read(&input).unwrap_err();
         assert!(error.to_string().contains(told), "{told}: {error}");
     }
     let mut input = packet(0, 0, 0, &FLAGS, b"", &value);
     input[8] = 1;
-    let error = asked(Operation::Get, 1, 1).read(&input).unwrap_err();
+    let error = bench_with(Operation::Get, 1, 1).read(&input).unwrap_err();
     assert!(error.to_string().contains("impossible length"), "{error}");
 }

@@ -75,7 +75,7 @@ impl Client {
         Client(BufReader::new(stream))
     }
 
-    fn ask(&mut self, request: &str, lines: usize) -> String {
+    fn exchange(&mut self, request: &str, lines: usize) -> String {
         self.0.get_mut().write_all(request.as_bytes()).unwrap();
         let mut text = String::new();
         (0..lines).for_each(|_| _ = self.0.read_line(&mut text).unwrap());
@@ -83,15 +83,15 @@ impl Client {
     }
 
     fn set(&mut self) {
-        assert_eq!(self.ask("set a 0 0 1\r\n1\r\n", 1), "STORED|");
+        assert_eq!(self.exchange("set a 0 0 1\r\n1\r\n", 1), "STORED|");
     }
 
     fn finds_it(&mut self) {
-        assert_eq!(self.ask("get a\r\n", 3), "VALUE a 0 1|1|END|");
+        assert_eq!(self.exchange("get a\r\n", 3), "VALUE a 0 1|1|END|");
     }
 
     fn misses_it(&mut self) {
-        assert_eq!(self.ask("get a\r\n", 1), "END|");
+        assert_eq!(self.exchange("get a\r\n", 1), "END|");
     }
 }
 
@@ -108,7 +108,7 @@ fn change(
     })
 }
 
-/// What a successor does that cannot go on with what it is given.
+/// What a successor does that cannot continue with what it is given.
 fn object(path: &Path) {
     let mut channel = Channel::new(UnixStream::connect(path).unwrap()).unwrap();
     greet(&mut channel);
@@ -210,15 +210,15 @@ fn the_clock_goes_on_whatever_the_wall_clock_says() {
     let mut options = place.options();
     options.test_commands = true;
     let first = place.serve(&options).unwrap();
-    first.shared.clock.shift(3600);
-    let clock = first.shared.clock.clone();
+    first.parts.clock.shift(3600);
+    let clock = first.parts.clock.clone();
     Client::of(&first).set();
     let (back, next) = change(&place, first);
     let second = next.unwrap();
     assert!(back.is_none());
-    let ahead = clock.millis().0.abs_diff(second.shared.clock.millis().0);
+    let ahead = clock.millis().0.abs_diff(second.parts.clock.millis().0);
     assert!(ahead < 20, "{ahead} ms");
-    assert_eq!(clock.base_unix(), second.shared.clock.base_unix());
+    assert_eq!(clock.base_unix(), second.parts.clock.base_unix());
     Client::of(&second).finds_it();
     second.stop(crate::Ending::Kept).unwrap();
     place.remove();
@@ -291,9 +291,9 @@ fn a_server_that_cannot_open_its_region_again_closes_it() {
 fn fail_both_in_a_list(name: &str, spoil: fn(&mut Options)) {
     let place = Place::new(name);
     let running = place.serve(&place.options()).unwrap();
-    let shared = running.shared.clone();
-    shared.background_tasks.fetch_add(1, Ordering::SeqCst);
-    fail_both(&place, running, spoil, || _ = shared.background_tasks.fetch_sub(1, Ordering::SeqCst));
+    let background = running.parts.background.clone();
+    background.begin();
+    fail_both(&place, running, spoil, || background.end());
 }
 
 #[test]
@@ -323,14 +323,14 @@ fn a_server_that_sends_lists_stays_and_tells_how_it_has_started() {
     let before = start_info();
     let mut client = Client::of(&running);
     client.set();
-    let shared = running.shared.clone();
-    shared.background_tasks.fetch_add(1, Ordering::SeqCst);
+    let background = running.parts.background.clone();
+    background.begin();
     let (back, _) = change(&place, running);
     let (running, why) = back.unwrap();
     assert!(matches!(why, TakeoverError::Busy), "{why}");
-    let tasks = running.shared.background_tasks.load(Ordering::SeqCst);
+    let tasks = running.parts.background.count().load(Ordering::SeqCst);
     assert_eq!(tasks, 1, "who stops it now waits for the list");
-    shared.background_tasks.fetch_sub(1, Ordering::SeqCst);
+    background.end();
     client.finds_it();
     assert_eq!((before.contains("new"), start_info()), (true, before));
     running.stop(crate::Ending::Kept).unwrap();
@@ -376,10 +376,10 @@ fn half_a_predecessor() {
     let running = place.serve(&place.options()).unwrap();
     Client::of(&running).set();
     let mut successor = running.door().unwrap().wait().unwrap();
-    let Running { crew, shared, held, .. } = running;
+    let Running { crew, parts, held, .. } = running;
     crew.hand_over(STRAGGLERS).1.unwrap();
-    let Ok(region) = held.hand_over(&shared) else { panic!("nothing uses it") };
-    successor.give_region(Some(&region), 0, HandedTime::of(&shared.clock)).unwrap();
+    let Ok(region) = held.hand_over(&parts) else { panic!("nothing uses it") };
+    successor.give_region(Some(&region), 0, HandedTime::of(&parts.clock)).unwrap();
     successor.channel.receive(Wait::most(SOON)).unwrap();
     std::process::abort();
 }

@@ -11,9 +11,9 @@ use std::fmt::Display;
 
 /// Writes down what it is told.
 #[derive(Debug, Default)]
-struct Told(Vec<String>);
+struct Reported(Vec<String>);
 
-impl Changes for Told {
+impl Changes for Reported {
     fn wants(&self, _: &[u8], table: &[u8]) -> bool {
         table == b"users"
     }
@@ -77,20 +77,20 @@ fn statement(database: &str, text: &str) -> Vec<u8> {
 }
 
 fn take(dump: &mut Dump, events: &[Vec<u8>]) -> (Vec<String>, Result<(), SourceError>) {
-    let mut told = Told::default();
-    let taken = events.iter().try_for_each(|event| dump.take(event, true, &mut told));
-    (told.0, taken)
+    let mut reported = Reported::default();
+    let taken = events.iter().try_for_each(|event| dump.take(event, true, &mut reported));
+    (reported.0, taken)
 }
 
 fn dump() -> Dump {
     Dump::new(Start::parse(Product::MariaDb, "0-1-5,7-2-3").unwrap())
 }
 
-/// What is told of these events, all of which are understood.
-fn told(events: &[Vec<u8>]) -> Vec<String> {
-    let (told, taken) = take(&mut dump(), events);
+/// The changes of these events, all of which are understood.
+fn reported(events: &[Vec<u8>]) -> Vec<String> {
+    let (reported, taken) = take(&mut dump(), events);
     taken.unwrap();
-    told
+    reported
 }
 
 fn error(events: &[Vec<u8>]) -> SourceError {
@@ -116,7 +116,7 @@ fn a_transaction_is_told_with_its_statement_its_rows_and_its_end() {
         "2 -> none",
         "7: end at 0-1-6,7-2-3",
     ];
-    assert_eq!(told(&events), expected);
+    assert_eq!(reported(&events), expected);
 }
 
 #[test]
@@ -130,20 +130,20 @@ fn a_transaction_of_a_simple_engine_ends_by_a_statement() {
         gtid(7, 0x08),
         statement("shop", "ROLLBACK"),
     ];
-    assert_eq!(told(&events), ["7: insert", "7: end at 0-1-6,7-2-3", "7: end at 0-1-7,7-2-3"]);
+    assert_eq!(reported(&events), ["7: insert", "7: end at 0-1-6,7-2-3", "7: end at 0-1-7,7-2-3"]);
 }
 
 #[test]
 fn statements_without_rows_are_told_as_unseen() {
     let events = [gtid(6, 0x29), statement("shop", "/* mc: a */ truncate users")];
     let expected = ["7: /* mc: a */ truncate users", "unseen TRUNCATE in shop", "7: end at 0-1-6,7-2-3"];
-    assert_eq!(told(&events), expected);
+    assert_eq!(reported(&events), expected);
     let events = [gtid(6, 0x29), statement("shop", "CREATE TABLE t (i INT)")];
-    assert_eq!(told(&events), ["7: CREATE TABLE t (i INT)", "7: end at 0-1-6,7-2-3"]);
+    assert_eq!(reported(&events), ["7: CREATE TABLE t (i INT)", "7: end at 0-1-6,7-2-3"]);
     // Logged as a statement, within a transaction.
     let events = [gtid(6, 0x0c), statement("shop", "UPDATE users SET x=1"), event(kind::XID, &[0; 8])];
     let expected = ["7: UPDATE users SET x=1", "unseen UPDATE in shop", "7: end at 0-1-6,7-2-3"];
-    assert_eq!(told(&events), expected);
+    assert_eq!(reported(&events), expected);
 }
 
 #[test]
@@ -156,13 +156,16 @@ fn a_transaction_that_was_cut_off_has_no_end() {
         event(kind::XID, &[0; 8]),
     ];
     let mut dump = dump();
-    let (told, taken) = take(&mut dump, &events[..4]);
-    taken.unwrap();
-    assert_eq!((told, dump.position().to_string()), (vec!["2 -> none".to_owned()], "0-1-5,7-2-3".to_owned()));
-    let (told, taken) = take(&mut dump, &events[4..]);
+    let (reported, taken) = take(&mut dump, &events[..4]);
     taken.unwrap();
     assert_eq!(
-        (&*told, dump.position().to_string()),
+        (reported, dump.position().to_string()),
+        (vec!["2 -> none".to_owned()], "0-1-5,7-2-3".to_owned())
+    );
+    let (reported, taken) = take(&mut dump, &events[4..]);
+    taken.unwrap();
+    assert_eq!(
+        (&*reported, dump.position().to_string()),
         (&["7: end at 0-1-6,7-2-3".to_owned()][..], "0-1-6,7-2-3".to_owned())
     );
 }
@@ -176,7 +179,7 @@ fn rows_of_tables_that_nobody_wants_are_skipped_unread() {
         event(kind::DELETE_ROWS_1, &unhex("120000000000 0100 ffff")),
         event(kind::XID, &[0; 8]),
     ];
-    assert_eq!(told(&events), ["7: end at 0-1-6,7-2-3"]);
+    assert_eq!(reported(&events), ["7: end at 0-1-6,7-2-3"]);
 }
 
 #[test]
@@ -185,8 +188,8 @@ fn a_table_may_have_the_number_that_stands_for_none() {
     let body = |hex: &str| unhex(&hex.replacen("120000000000", NONE, 1));
     let rows = event(kind::DELETE_ROWS_1, &body(DELETE));
     let with_table = [gtid(6, 0x0c), event(kind::TABLE_MAP, &body(USERS)), rows.clone()];
-    assert_eq!(told(&with_table), ["2 -> none"]);
-    assert_eq!(told(&[gtid(6, 0x0c), rows]), [""; 0]);
+    assert_eq!(reported(&with_table), ["2 -> none"]);
+    assert_eq!(reported(&[gtid(6, 0x0c), rows]), [""; 0]);
 }
 
 #[test]
@@ -195,7 +198,7 @@ fn keys_do_not_wait_for_the_end_of_a_long_transaction() {
     let mut events = vec![gtid(6, 0x08), event(kind::ANNOTATE_ROWS, b"insert"), statement("shop", "COMMIT")];
     events.extend([gtid(7, 0x0c), event(kind::TABLE_MAP, &other)]);
     events.resize(EVENTS_MAX as usize, event(kind::DELETE_ROWS_1, &unhex(DELETE)));
-    assert_eq!(told(&events), ["7: insert", "7: end at 0-1-6,7-2-3", "pause"]);
+    assert_eq!(reported(&events), ["7: insert", "7: end at 0-1-6,7-2-3", "pause"]);
 }
 
 #[test]
@@ -215,7 +218,7 @@ fn what_would_leave_something_stale_ends_the_reading() {
         let error = error(&events);
         assert!(error.to_string().contains(expected) && !error.is_passing(), "{expected}: {error}");
     }
-    assert_eq!(told(&[gtid(6, 0x8d), statement("", "XA ROLLBACK X'78'")]), ["7: end at 0-1-6,7-2-3"]);
+    assert_eq!(reported(&[gtid(6, 0x8d), statement("", "XA ROLLBACK X'78'")]), ["7: end at 0-1-6,7-2-3"]);
 }
 
 #[test]
@@ -224,7 +227,7 @@ fn of_what_is_too_long_only_what_matters_ends_the_reading() {
         let mut dump = dump();
         let (_, taken) = take(&mut dump, &[gtid(6, 0), self::event(kind::TABLE_MAP, &unhex(USERS))]);
         taken.unwrap();
-        dump.take(event, false, &mut Told::default())
+        dump.take(event, false, &mut Reported::default())
     };
     let error = take(&event(kind::WRITE_ROWS_1, &unhex(INSERT))).unwrap_err().to_string();
     assert!(error.contains("a row of users of over 64 MiB"), "{error}");
@@ -235,11 +238,11 @@ fn of_what_is_too_long_only_what_matters_ends_the_reading() {
 #[test]
 fn events_that_say_nothing_of_data_are_skipped() {
     for kind in kind::NEUTRAL.into_iter().chain([kind::HEARTBEAT, kind::ROTATE]) {
-        assert_eq!(told(&[event(kind, &[1, 2, 3])]), [""; 0], "kind {kind}");
+        assert_eq!(reported(&[event(kind, &[1, 2, 3])]), [""; 0], "kind {kind}");
     }
     let mut unknown = event(200, &[]);
     unknown[17] = 0x80;
-    assert_eq!(told(&[unknown]), [""; 0], "it may be ignored");
+    assert_eq!(reported(&[unknown]), [""; 0], "it may be ignored");
 }
 
 #[test]
@@ -252,9 +255,9 @@ fn checksums_are_expected_once_a_format_says_so() {
     for event in [&mut format, &mut begin, &mut with_sum] {
         event.extend(crc32fast::hash(event).to_le_bytes());
     }
-    let (told, taken) = take(&mut dump, &[format, begin, with_sum.clone()]);
+    let (reported, taken) = take(&mut dump, &[format, begin, with_sum.clone()]);
     taken.unwrap();
-    assert_eq!(told, ["7: end at 0-1-6,7-2-3"]);
+    assert_eq!(reported, ["7: end at 0-1-6,7-2-3"]);
     with_sum[20] ^= 1;
     assert!(take(&mut dump, &[with_sum]).1.unwrap_err().is_passing());
 }
@@ -269,7 +272,7 @@ fn the_place_is_that_of_the_last_event_in_its_file() {
         bytes
     };
     let mut place = |event: Vec<u8>| {
-        dump.take(&event, true, &mut Told::default()).unwrap();
+        dump.take(&event, true, &mut Reported::default()).unwrap();
         (dump.place().file, dump.place().offset)
     };
     assert_eq!(place(rotation(4, b"binlog.000007")), (7, 4));
@@ -305,13 +308,17 @@ fn simple(sequence: u64) -> [Vec<u8>; 2] {
 fn what_was_prepared_is_told_when_it_is_committed() {
     let mut dump = dump();
     let events = [&prepared(6)[..], &simple(7)].concat();
-    let (told, taken) = take(&mut dump, &events);
+    let (reported, taken) = take(&mut dump, &events);
     taken.unwrap();
-    assert_eq!(told, ["7: end at 0-1-5,7-2-3/0-1-7,7-2-3"], "it is read again from before the preparation");
+    assert_eq!(
+        reported,
+        ["7: end at 0-1-5,7-2-3/0-1-7,7-2-3"],
+        "it is read again from before the preparation"
+    );
     assert!(dump.has_reached(&Position::parse(Product::MariaDb, "0-1-7").unwrap()));
-    let (told, taken) = take(&mut dump, &[gtid(8, 0x8d), statement("", "XA COMMIT X'6a6b',X'',1")]);
+    let (reported, taken) = take(&mut dump, &[gtid(8, 0x8d), statement("", "XA COMMIT X'6a6b',X'',1")]);
     taken.unwrap();
-    assert_eq!(told, ["7: /* mc: a */ DELETE", "2 -> none", "7: end at 0-1-8,7-2-3"]);
+    assert_eq!(reported, ["7: /* mc: a */ DELETE", "2 -> none", "7: end at 0-1-8,7-2-3"]);
 }
 
 #[test]
@@ -320,14 +327,14 @@ fn what_was_committed_while_another_one_is_prepared_is_no_gap_when_it_is_read_ag
     let (first, second) = (prepared(6), [gtid(7, 0x4c), event(kind::XA_PREPARE, &other)]);
     let commit = [gtid(8, 0x8d), statement("", "XA COMMIT X'6a6b',X'',1")];
     let mut dump = dump();
-    let (told, taken) = take(&mut dump, &[&first[..], &second, &commit].concat());
+    let (reported, taken) = take(&mut dump, &[&first[..], &second, &commit].concat());
     taken.unwrap();
     let held = "0-1-6,7-2-3/0-1-8,7-2-3";
-    assert_eq!(told[2], format!("7: end at {held}"));
+    assert_eq!(reported[2], format!("7: end at {held}"));
     let mut again = Dump::new(Start::parse(Product::MariaDb, held).unwrap());
-    let (told, taken) = take(&mut again, &[&second[..], &commit].concat());
+    let (reported, taken) = take(&mut again, &[&second[..], &commit].concat());
     taken.unwrap();
-    assert_eq!(told, [format!("7: end at {held}")]);
+    assert_eq!(reported, [format!("7: end at {held}")]);
     let later = [gtid(9, 0x8d), statement("", "XA COMMIT X'6a6b',X'',1")];
     let error = take(&mut again, &later).1.unwrap_err();
     assert!(error.to_string().contains("was committed by 0-1-9, but prepared before"), "{error}");
@@ -336,7 +343,7 @@ fn what_was_committed_while_another_one_is_prepared_is_no_gap_when_it_is_read_ag
 #[test]
 fn what_was_prepared_and_rolled_back_is_not_told() {
     let rollback = [gtid(7, 0x8d), statement("", "XA ROLLBACK X'6a6b',X'',1")];
-    assert_eq!(told(&[&prepared(6)[..], &rollback].concat()), ["7: end at 0-1-7,7-2-3"]);
+    assert_eq!(reported(&[&prepared(6)[..], &rollback].concat()), ["7: end at 0-1-7,7-2-3"]);
 }
 
 #[test]
@@ -344,28 +351,28 @@ fn what_was_prepared_and_committed_at_once_is_told_at_once() {
     let mut events = prepared(6);
     events.truncate(4);
     events.extend(preparation(1));
-    assert_eq!(told(&events), ["7: /* mc: a */ DELETE", "2 -> none", "7: end at 0-1-6,7-2-3"]);
+    assert_eq!(reported(&events), ["7: /* mc: a */ DELETE", "2 -> none", "7: end at 0-1-6,7-2-3"]);
 }
 
 #[test]
 fn of_what_is_prepared_no_more_is_kept_than_16_mib() {
     let mut dump = dump();
-    let mut told = Told::default();
+    let mut reported = Reported::default();
     let long = event(kind::ANNOTATE_ROWS, &[b'a'; 5 << 20]);
     for sequence in 6..9 {
-        dump.take(&gtid(sequence, 0x4c), true, &mut told).unwrap();
-        dump.take(&long, true, &mut told).unwrap();
+        dump.take(&gtid(sequence, 0x4c), true, &mut reported).unwrap();
+        dump.take(&long, true, &mut reported).unwrap();
         let name = sequence as u8;
         let body = [0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, name];
-        dump.take(&event(kind::XA_PREPARE, &body), true, &mut told).unwrap();
+        dump.take(&event(kind::XA_PREPARE, &body), true, &mut reported).unwrap();
     }
-    dump.take(&gtid(9, 0x4c), true, &mut told).unwrap();
-    let error = dump.take(&long, true, &mut told).unwrap_err();
+    dump.take(&gtid(9, 0x4c), true, &mut reported).unwrap();
+    let error = dump.take(&long, true, &mut reported).unwrap_err();
     assert!(matches!(&error, SourceError::Gap(text) if text.contains("16 MiB")), "{error}");
     let rollback = statement("", "XA ROLLBACK X'07',X'',1");
-    [gtid(9, 0x8d), rollback].iter().for_each(|event| dump.take(event, true, &mut told).unwrap());
-    dump.take(&gtid(10, 0x4c), true, &mut told).unwrap();
-    dump.take(&long, true, &mut told).unwrap();
+    [gtid(9, 0x8d), rollback].iter().for_each(|event| dump.take(event, true, &mut reported).unwrap());
+    dump.take(&gtid(10, 0x4c), true, &mut reported).unwrap();
+    dump.take(&long, true, &mut reported).unwrap();
     assert_eq!(dump.position().to_string(), "0-1-5,7-2-3/0-1-9,7-2-3");
 }
 

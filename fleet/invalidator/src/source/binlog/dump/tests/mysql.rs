@@ -26,10 +26,10 @@ fn xid() -> Vec<u8> {
     event(kind::XID, &[0; 8])
 }
 
-fn told(events: &[Vec<u8>]) -> Vec<String> {
-    let (told, taken) = take(&mut dump(), events);
+fn reported(events: &[Vec<u8>]) -> Vec<String> {
+    let (reported, taken) = take(&mut dump(), events);
     taken.unwrap();
-    told
+    reported
 }
 
 fn end(set: &str) -> String {
@@ -47,7 +47,7 @@ fn a_transaction_is_told_with_its_statement_its_rows_and_its_end() {
         xid(),
     ];
     let expected = ["7: /* mc: a */ INSERT", "none -> 4000000000", "none -> 2", &end("1-6:t:1")];
-    assert_eq!(told(&events), expected);
+    assert_eq!(reported(&events), expected);
 }
 
 #[test]
@@ -67,19 +67,19 @@ fn a_statement_that_nothing_begins_is_a_transaction() {
         "7: CREATE TABLE `copy` (id INT) START TRANSACTION",
         &end("1-5:7-8:t:1"),
     ];
-    assert_eq!(told(&events), expected);
+    assert_eq!(reported(&events), expected);
 }
 
 #[test]
 fn a_gtid_may_have_a_tag() {
     let events = [event(kind::MYSQL_GTID_TAGGED, &unhex(TAGGED)), statement("shop", "BEGIN"), xid()];
-    assert_eq!(told(&events), [end("1-5:some_tag:1:t:1")]);
+    assert_eq!(reported(&events), [end("1-5:some_tag:1:t:1")]);
 }
 
 #[test]
 fn a_compressed_transaction_is_told_like_others() {
     let events = [gtid(6), event(kind::TRANSACTION_PAYLOAD, &unhex(PAYLOAD))];
-    let (told, taken) = take(&mut dump(), &events);
+    let (reported, taken) = take(&mut dump(), &events);
     taken.unwrap();
     let without_time =
         |text: &String| text.split_once(": ").map_or(text.clone(), |(_, text)| text.to_owned());
@@ -90,7 +90,7 @@ fn a_compressed_transaction_is_told_like_others() {
         "4000000000 -> 4000000000",
         &format!("end at {SERVER}:1-6:t:1"),
     ];
-    assert_eq!(told.iter().map(without_time).collect::<Vec<_>>(), expected);
+    assert_eq!(reported.iter().map(without_time).collect::<Vec<_>>(), expected);
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn a_compressed_transaction_that_is_damaged_or_too_long_is_refused() {
     let error = taken.unwrap_err();
     assert!(error.to_string().contains("compressed transaction") && !error.is_passing(), "{error}");
     let long = event(kind::TRANSACTION_PAYLOAD, &unhex(PAYLOAD));
-    let error = dump().take(&long, false, &mut Told::default()).unwrap_err();
+    let error = dump().take(&long, false, &mut Reported::default()).unwrap_err();
     assert!(error.to_string().contains("over 64 MiB"), "{error}");
     let nested = [&[2, 3, 0xfc, 255, 0, 0][..], &event(kind::TRANSACTION_PAYLOAD, &[])].concat();
     let (_, taken) = take(&mut dump(), &[event(kind::TRANSACTION_PAYLOAD, &nested)]);
@@ -130,12 +130,12 @@ fn what_was_prepared_is_told_when_it_is_committed() {
         event(kind::WRITE_ROWS_2, &unhex(WRITTEN)),
     ];
     let events = [&events[..], &preparation(0), &[gtid(7), statement("shop", "BEGIN"), xid()]].concat();
-    let (told, taken) = take(&mut dump, &events);
+    let (reported, taken) = take(&mut dump, &events);
     taken.unwrap();
-    assert_eq!(told, [end("1-5:7:t:1")], "the preparation is read again");
-    let (told, taken) = take(&mut dump, &[gtid(8), statement("", "XA COMMIT X'6a6b',X'',1")]);
+    assert_eq!(reported, [end("1-5:7:t:1")], "the preparation is read again");
+    let (reported, taken) = take(&mut dump, &[gtid(8), statement("", "XA COMMIT X'6a6b',X'',1")]);
     taken.unwrap();
-    assert_eq!(told, ["none -> 4000000000", "none -> 2", &end("1-8:t:1")]);
+    assert_eq!(reported, ["none -> 4000000000", "none -> 2", &end("1-8:t:1")]);
 }
 
 /// Whatever a server sends, it is understood or refused.
@@ -165,7 +165,7 @@ fn damaged_events_are_understood_or_refused() {
     for _ in 0..ROUNDS {
         let mut dump = dump();
         // A table is known, so that rows are read.
-        dump.take(&good[3], true, &mut Told::default()).unwrap();
+        dump.take(&good[3], true, &mut Reported::default()).unwrap();
         let mut bytes = good[random(good.len())].clone();
         for _ in 0..=random(3) {
             let at = random(bytes.len());
@@ -174,7 +174,7 @@ fn damaged_events_are_understood_or_refused() {
         if random(4) == 0 {
             bytes.truncate(random(bytes.len()));
         }
-        match dump.take(&bytes, true, &mut Told::default()) {
+        match dump.take(&bytes, true, &mut Reported::default()) {
             Ok(()) => understood += 1,
             Err(_) => refused += 1,
         }

@@ -1,35 +1,51 @@
 //! `lru`: memcached's words for the options of its segmented LRU, which are those of the policy `seg-lru` here. With another policy they
 //! change nothing, since clients that send them do not expect to be refused.
 
-use super::Admin;
-use super::verbs::{Answer, ERROR, OK, signed, unsigned};
+use super::answer::{Answer, ERROR, OK, signed, unsigned};
+use super::policy::PolicyVerb;
 use crate::options::yes;
+use guira_contract::Control;
+use guira_serving::RateLimited;
+use guira_sync::clock::CoarseClock;
+use std::sync::Arc;
 
 /// The policy that has these options.
 const SEGMENTED: &str = "seg-lru";
 /// HOT and WARM have at most this share of memory together, in percent.
 const PERCENT_MAX: u32 = 80;
 
-impl Admin {
-    /// Carries out `lru`.
-    pub(super) fn lru(&self, words: &[&str]) -> Answer {
+#[derive(Debug)]
+pub(in crate::admin) struct Lru {
+    control: Arc<dyn Control>,
+    policy: Arc<PolicyVerb>,
+    clock: CoarseClock,
+    log_limit: RateLimited,
+}
+
+impl Lru {
+    pub(super) fn new(control: Arc<dyn Control>, policy: Arc<PolicyVerb>, clock: CoarseClock) -> Self {
+        Lru { control, policy, clock, log_limit: RateLimited::once() }
+    }
+
+    pub(super) fn run(&self, words: &[&str]) -> Answer {
         let options = match options(words) {
             Ok(options) => options,
             Err(line) => return line.into(),
         };
         let (policy, _) = self.control.policy();
         if policy.name != SEGMENTED {
-            if self.lru_log_limit.is_due(self.shared.clock.now()) {
+            if self.log_limit.is_due(self.clock.now()) {
                 // Operator: Set `policy = "seg-lru"` if you want to tune its segments.
                 tracing::warn!("the lru command has no effect: the policy is not {SEGMENTED} (logged once)");
             }
             return OK.into();
         }
-        self.switch_policy(&options.into_iter().fold(policy, |policy, (key, value)| policy.with(key, value)))
+        let policy = options.into_iter().fold(policy, |policy, (key, value)| policy.with(key, value));
+        self.policy.switch(&policy)
     }
 
-    /// What memcached shows of its lists in order of use: without them they are off, and have no part of memory.
-    pub(super) fn lru_settings(&self) -> [(&'static str, String); 8] {
+    /// The lines of `stats settings` about memcached's segmented LRU: all off with another policy.
+    pub(in crate::admin) fn settings(&self) -> [(&'static str, String); 8] {
         let (policy, _) = self.control.policy();
         let is_segmented = policy.name == SEGMENTED && policy.value("mode") != Some("flat");
         let number = |key: &str| policy.value(key).filter(|_| is_segmented).unwrap_or("0").to_owned();

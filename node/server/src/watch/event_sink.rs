@@ -1,7 +1,6 @@
 //! Where a worker's commands are listened to.
 
-use super::{Hub, LogKinds, Prefixes};
-use crate::shared::Shared;
+use super::{Hub, LogKinds, Observers, Prefixes};
 use crate::top_keys::TopKeys;
 use guira_advice::{Advisor, Observed, What};
 use guira_commands::observe::{Event, Got, Kinds, Observer, StoreEnd, StoredBy};
@@ -25,27 +24,25 @@ pub(crate) struct EventSink {
 }
 
 impl EventSink {
-    pub(crate) fn new(shared: &Shared, worker: usize) -> Self {
-        let (hub, prefixes) = (shared.hub.clone(), shared.prefixes.clone());
-        let (advisor, top_keys) = (shared.advisor.clone(), shared.top_keys.clone());
-        let clock = shared.clock.clone();
+    pub(crate) fn new(observers: &Observers, clock: CoarseClock, worker: usize) -> Self {
+        let Observers { hub, prefixes, advisor, top_keys } = observers.clone();
         EventSink { hub, prefixes, advisor, top_keys, clock, worker, cfd: AtomicU32::new(0) }
     }
 
-    /// What is reported at the moment.
+    /// The kinds that are reported at the moment.
     pub(crate) fn kinds(&self) -> Kinds {
         if self.prefixes.is_on() {
             return Kinds::GETS.with(Kinds::STORES).with(Kinds::DELETES);
         }
         let watched = self.hub.kinds();
         let mut kinds = Kinds::NONE;
-        for (log, told) in [
+        for (log, reported) in [
             (LogKinds::FETCHERS, Kinds::GETS),
             (LogKinds::MUTATIONS, Kinds::STORES),
             (LogKinds::DELETIONS, Kinds::DELETES),
         ] {
             if watched.any(log) {
-                kinds = kinds.with(told);
+                kinds = kinds.with(reported);
             }
         }
         kinds

@@ -1,4 +1,4 @@
-//! What is asked, and what answers mean for an application: the same for the blocking and for the async client.
+//! Operations, and the meaning of their replies for an application: the same for the blocking and for the async client.
 
 use super::compress::Compression;
 use super::core::Reply;
@@ -11,7 +11,7 @@ use guira_upstream::VALUE_MAX;
 use std::borrow::Cow;
 
 #[derive(Clone, Debug)]
-pub(super) struct Ask<'a> {
+pub(super) struct Operation<'a> {
     op: Op,
     key: Cow<'a, [u8]>,
     value: Cow<'a, [u8]>,
@@ -22,11 +22,11 @@ pub(super) struct Ask<'a> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Uniques {
-    Told,
+    Included,
     Omitted,
 }
 
-impl<'a> Ask<'a> {
+impl<'a> Operation<'a> {
     /// Nothing but a key.
     pub(super) fn of(op: Op, key: &'a [u8]) -> Self {
         Self { op, key: key.into(), value: Cow::Borrowed(b""), flags: 0, expiry: 0, number: 0 }
@@ -59,7 +59,7 @@ impl<'a> Ask<'a> {
         Ok(Self { value, flags, expiry: store.expiry, number: unique, ..Self::of(op, store.key) })
     }
 
-    /// What is put before or behind a value.
+    /// Bytes that are put before or behind a value.
     ///
     /// # Errors
     /// If the value may be compressed: it would be damaged.
@@ -73,9 +73,9 @@ impl<'a> Ask<'a> {
         Ok(Self { value: value.into(), ..Self::of(op, key) })
     }
 
-    pub(super) fn into_owned(self) -> Ask<'static> {
+    pub(super) fn into_owned(self) -> Operation<'static> {
         let (key, value) = (Cow::Owned(self.key.into_owned()), Cow::Owned(self.value.into_owned()));
-        Ask { op: self.op, key, value, flags: self.flags, expiry: self.expiry, number: self.number }
+        Operation { op: self.op, key, value, flags: self.flags, expiry: self.expiry, number: self.number }
     }
 
     /// Why its key cannot be sent.
@@ -97,19 +97,19 @@ impl<'a> Ask<'a> {
     }
 }
 
-/// What is asked of many items, and which place each has among all: what cannot be stored is not asked.
+/// The operations of many stores, and the place of each among all: stores that cannot be sent are left out.
 pub(super) fn stores<'a>(
     stores: &[Store<'a>],
     how: Compression,
     counts: &Counts,
-) -> (Vec<Ask<'a>>, Vec<Result<(), Error>>) {
-    let mut asks = Vec::new();
+) -> (Vec<Operation<'a>>, Vec<Result<(), Error>>) {
+    let mut operations = Vec::new();
     let places = stores.iter().map(|store| {
-        asks.push(Ask::store(Op::Set, store, 0, how, counts)?);
+        operations.push(Operation::store(Op::Set, store, 0, how, counts)?);
         Ok(())
     });
     let places = places.collect();
-    (asks, places)
+    (operations, places)
 }
 
 /// What came of many stores, in their order.
@@ -122,9 +122,9 @@ pub(super) fn are_done(places: Vec<Result<(), Error>>, replies: Vec<Reply>) -> V
 }
 
 /// Counts what came of gets, and of changes.
-pub(super) fn count(asks: &[Ask<'_>], replies: &[Reply], counts: &Counts) {
-    for (ask, reply) in asks.iter().zip(replies) {
-        let is_get = matches!(ask.op, Op::Get | Op::Gets | Op::Gat | Op::Gats);
+pub(super) fn count(operations: &[Operation<'_>], replies: &[Reply], counts: &Counts) {
+    for (operation, reply) in operations.iter().zip(replies) {
+        let is_get = matches!(operation.op, Op::Get | Op::Gets | Op::Gat | Op::Gats);
         let (all, failed) = if is_get {
             (&counts.keys, &counts.failed_keys)
         } else {
@@ -133,17 +133,17 @@ pub(super) fn count(asks: &[Ask<'_>], replies: &[Reply], counts: &Counts) {
         all.add(1);
         match reply {
             Err(_) => failed.add(1),
-            Ok(told) => counts.hits.add(usize::from(is_get && told.item.is_some())),
+            Ok(reply) => counts.hits.add(usize::from(is_get && reply.item.is_some())),
         }
     }
 }
 
 pub(super) fn item(reply: Reply, uniques: Uniques, how: Compression) -> Result<Option<Item>, Error> {
-    let told = reply?;
-    let Some((value, flags)) = told.item else { return Ok(None) };
+    let reply = reply?;
+    let Some((value, flags)) = reply.item else { return Ok(None) };
     let flags = u32::try_from(flags).map_err(|_| ErrorKind::Broken)?;
     let (value, flags) = how.unpack(value, flags)?;
-    let unique = (uniques == Uniques::Told).then_some(told.number);
+    let unique = (uniques == Uniques::Included).then_some(reply.number);
     Ok(Some(Item { value, flags, unique }))
 }
 
@@ -152,8 +152,8 @@ pub(super) fn is_done(reply: Reply) -> Result<bool, Error> {
 }
 
 pub(super) fn number(reply: Reply) -> Result<Option<u64>, Error> {
-    let told = reply?;
-    Ok((told.outcome == Outcome::Found).then_some(told.number))
+    let reply = reply?;
+    Ok((reply.outcome == Outcome::Found).then_some(reply.number))
 }
 
 pub(super) fn cas(reply: Reply) -> Result<Cas, Error> {
