@@ -58,7 +58,11 @@ impl EtcdOptions {
             .timeout_connect(Some(CONNECT_MAX))
             .tls_config(tls.build());
         // A proxy of the environment is for what is outside.
-        Ok(config.proxy(None).build().into())
+        let config = config.proxy(None).build();
+        #[cfg(guira_simulated)]
+        return Ok(super::simulated::agent(config));
+        #[cfg(not(guira_simulated))]
+        Ok(config.into())
     }
 
     /// Read whenever it is needed: a password may change.
