@@ -8,10 +8,12 @@ use guira_world::disk;
 use guira_world::net::{self, cut, heal, host_of};
 use guira_world::scheduler::{Process, current_process, draw, freeze, kill};
 use guira_world::thread::{sleep, spawn};
+use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// A program that is lost is started again by then.
+/// A program that is lost is started again, and a host that is isolated is reached again, by then.
 const LOSS_MAX_MS: u64 = 10_000;
 
 /// A program that runs on a host of its own.
@@ -28,7 +30,12 @@ impl Running {
     }
 
     fn restart(&mut self) {
+        let ended = self.process();
         sleep(Duration::from_millis(draw(600)));
+        // One that was lost before may run again.
+        if self.process() != ended {
+            return;
+        }
         tracing::info!("starting {} again", host(self.host));
         *lock(&self.process) = self.program.start(self.host);
     }
@@ -58,6 +65,30 @@ fn later(end: impl FnOnce() + Send + 'static) {
     drop(spawn(move || {
         sleep(time);
         end();
+    }));
+}
+
+/// Cuts a host off from these and from clients, or from most of them.
+fn isolate(place: IpAddr, hosts: BTreeSet<u8>) {
+    let home = host_of(current_process());
+    let mut others: Vec<IpAddr> =
+        hosts.into_iter().map(host).chain([home]).filter(|other| *other != place).collect();
+    // Some reach a host that most do not.
+    if draw(2) == 0 {
+        others.retain(|_| draw(4) > 0);
+    }
+    for other in &others {
+        cut(place, *other);
+        cut(*other, place);
+    }
+    let time = Duration::from_millis(draw(LOSS_MAX_MS));
+    drop(spawn(move || {
+        sleep(time);
+        tracing::info!("{place} is reached again");
+        for other in others {
+            heal(place, other);
+            heal(other, place);
+        }
     }));
 }
 
@@ -101,6 +132,7 @@ impl Swarm {
         let range = if of_disks && draw(4) > 0 { with_disks } else { running.len() };
         let at = running.len() - 1 - draw(range as u64) as usize;
         let other = running[draw(running.len() as u64) as usize].host;
+        let hosts: BTreeSet<u8> = running.iter().map(|it| it.host).collect();
         let victim = &mut running[at];
         let place = host(victim.host);
         tracing::info!("{kind:?} strikes {place}");
@@ -140,6 +172,7 @@ impl Swarm {
                 routers.for_each(|(host, plan)| reconfigure(host, plan));
             }
             Fault::Loss => victim.lose(),
+            Fault::Isolation => isolate(place, hosts),
             // The scenario does it.
             Fault::NoLeader => {}
             Fault::Purge => self.database.iter().for_each(|database| lock(database).purge()),

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Fault {
@@ -23,6 +24,8 @@ pub(crate) enum Fault {
     Purge,
     /// A process is killed, and started again many seconds later.
     Loss,
+    /// No packet passes between a host and all or most others for many seconds.
+    Isolation,
     /// etcd has no leader.
     NoLeader,
 }
@@ -44,7 +47,7 @@ pub(crate) const OF_CACHES: &[Fault] = &[Fault::Kill, Fault::Freeze, Fault::Cut]
 pub(crate) const OF_POOLS: &[Fault] = &[Fault::Kill, Fault::Power, Fault::Freeze, Fault::Cut, Fault::Reload];
 /// The faults of nodes, members, routers and etcd.
 pub(crate) const OF_MEMBERSHIP: &[Fault] =
-    &[Fault::Kill, Fault::Loss, Fault::Freeze, Fault::Cut, Fault::Purge, Fault::NoLeader];
+    &[Fault::Kill, Fault::Loss, Fault::Freeze, Fault::Cut, Fault::Isolation, Fault::Purge, Fault::NoLeader];
 
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Counts {
@@ -70,6 +73,8 @@ pub(crate) struct Found {
     faults: BTreeMap<Fault, u64>,
     /// Servers whose slots were given to others.
     replaced: u64,
+    /// The longest time for which a value was read that was no longer the newest.
+    outdated: Duration,
     pub(crate) wrong: Vec<String>,
 }
 
@@ -77,6 +82,7 @@ impl Found {
     pub(crate) fn add(&mut self, other: &Found) {
         self.counts.add(other.counts);
         self.replaced += other.replaced;
+        self.read_outdated(other.outdated);
         for (kind, count) in &other.faults {
             *self.faults.entry(*kind).or_default() += count;
         }
@@ -84,6 +90,10 @@ impl Found {
 
     pub(crate) fn replaced(&mut self, servers: u64) {
         self.replaced += servers;
+    }
+
+    pub(crate) fn read_outdated(&mut self, time: Duration) {
+        self.outdated = self.outdated.max(time);
     }
 
     pub(crate) fn struck(&mut self, kind: Fault) {
@@ -100,6 +110,7 @@ impl fmt::Display for Found {
         }
         if self.replaced > 0 {
             write!(formatter, "{} servers replaced, ", self.replaced)?;
+            write!(formatter, "values outdated for {:.1} s at most, ", self.outdated.as_secs_f64())?;
         }
         write!(formatter, "no reply was wrong")
     }

@@ -101,7 +101,8 @@ fn config(nodes: &[u8]) -> Texts {
 pub(crate) fn play(found: &Arc<Mutex<Found>>) {
     set_host(current_process(), host(HOME));
     let swarm = Swarm::draw(OF_POOLS, None);
-    let nodes = &NODES[..3 + draw(2) as usize];
+    // Where there is one, a client whose server is out of service has nothing else to send.
+    let nodes = &NODES[..[1, 3, 3, 4][draw(4) as usize]];
     let mut running: Vec<Running> =
         nodes.iter().map(|node| Running::start(*node, Program::Node(an_engine()))).collect();
     let timeout = Duration::from_millis([100, 250, 1000][draw(3) as usize]);
@@ -153,6 +154,7 @@ fn reconfigure(pools: &Pools, nodes: &[u8]) {
     let left: Vec<u8> = match draw(3) {
         0 => nodes.to_vec(),
         1 => vec![nodes[draw(nodes.len() as u64) as usize]],
+        _ if nodes.len() == 1 => nodes.to_vec(),
         _ => {
             let out = nodes[draw(nodes.len() as u64) as usize];
             nodes.iter().copied().filter(|node| *node != out).collect()

@@ -127,7 +127,7 @@ pub(super) fn check_replacements(etcd: &Mutex<Etcd>, swarm: &Swarm, found: &Mute
         last = Some(when);
     }
     // What only etcd and the network to it suffer is no reason.
-    let of_servers = [Fault::Kill, Fault::Loss, Fault::Power, Fault::Freeze, Fault::Cut];
+    let of_servers = [Fault::Kill, Fault::Loss, Fault::Power, Fault::Freeze, Fault::Cut, Fault::Isolation];
     if last.is_some() && !of_servers.iter().any(|fault| swarm.has(*fault)) {
         wrong.push(format!("{} was changed although no server was lost", pool_key()));
     }

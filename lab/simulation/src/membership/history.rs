@@ -18,7 +18,7 @@ struct Key {
 pub(crate) struct History {
     keys: Vec<Key>,
     /// The longest time for which a value was read that was no longer the newest.
-    pub(crate) oldest: Duration,
+    pub(crate) outdated: Duration,
 }
 
 /// A write or a read that has begun.
@@ -39,7 +39,7 @@ impl Begun {
 
 impl History {
     pub(crate) fn new(keys: usize) -> Self {
-        History { keys: vec![Key::default(); keys], oldest: Duration::ZERO }
+        History { keys: vec![Key::default(); keys], outdated: Duration::ZERO }
     }
 
     pub(crate) fn read(&self, number: usize) -> Begun {
@@ -81,7 +81,7 @@ impl History {
         let newer = known.acknowledged.iter().find(|(when, newer)| *newer > version && when < since);
         let Some((when, newer)) = newer else { return Ok(()) };
         let age = *since - *when;
-        self.oldest = self.oldest.max(age);
+        self.outdated = self.outdated.max(age);
         if age <= bound {
             return Ok(());
         }
