@@ -12,7 +12,6 @@ use guira_world::net::set_host;
 use guira_world::scheduler::{current_process, draw};
 use guira_world::thread::{JoinHandle, sleep, spawn};
 use guira_world::time;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -32,7 +31,7 @@ const PROBE_MAX: Duration = Duration::from_secs(15);
 pub(crate) struct Pools {
     client: PoolsClient,
     /// Odd while the client gets another configuration.
-    mapping: Arc<AtomicU64>,
+    mapping: Arc<Mutex<u64>>,
 }
 
 impl Pools {
@@ -84,7 +83,7 @@ impl Cache for Pools {
     }
 
     fn mapping(&self) -> Option<u64> {
-        Some(self.mapping.load(Ordering::Relaxed)).filter(|number| number % 2 == 0)
+        Some(*lock(&self.mapping)).filter(|number| number % 2 == 0)
     }
 }
 
@@ -161,9 +160,9 @@ fn reconfigure(pools: &Pools, nodes: &[u8]) {
         }
     };
     tracing::info!("the servers are now {left:?}");
-    pools.mapping.fetch_add(1, Ordering::Relaxed);
+    *lock(&pools.mapping) += 1;
     pools.client.reconfigure(&config(&left)).expect("the configuration is good");
-    pools.mapping.fetch_add(1, Ordering::Relaxed);
+    *lock(&pools.mapping) += 1;
 }
 
 /// Waits until each client uses each node, in calls that may be rare.

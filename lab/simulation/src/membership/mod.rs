@@ -22,7 +22,6 @@ use guira_world::scheduler::{current_process, draw};
 use guira_world::thread::{JoinHandle, sleep, spawn};
 use guira_world::time;
 use history::History;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -62,10 +61,17 @@ impl Way {
 struct Shared {
     history: Arc<Mutex<History>>,
     found: Arc<Mutex<Found>>,
-    /// All agree with etcd, and no fault is left: no value may be old.
-    is_quiet: Arc<AtomicBool>,
-    is_over: Arc<AtomicBool>,
+    phase: Arc<Mutex<Phase>>,
     is_calm: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Phase {
+    #[default]
+    Faults,
+    /// All agree with etcd, and no fault is left: no value may be old.
+    Quiet,
+    Over,
 }
 
 pub(crate) fn play(found: &Arc<Mutex<Found>>) {
@@ -90,8 +96,7 @@ pub(crate) fn play(found: &Arc<Mutex<Found>>) {
     let shared = Shared {
         history: Arc::new(Mutex::new(History::new(KEYS))),
         found: found.clone(),
-        is_quiet: Arc::default(),
-        is_over: Arc::default(),
+        phase: Arc::default(),
         is_calm: swarm.is_calm(),
     };
     let client = follow(endpoints);
@@ -108,9 +113,9 @@ pub(crate) fn play(found: &Arc<Mutex<Found>>) {
     Swarm::end();
     lock(&etcd).elect_leader();
     agree::settle(&etcd, &client, found);
-    shared.is_quiet.store(true, Ordering::Relaxed);
+    *lock(&shared.phase) = Phase::Quiet;
     sleep(AFTER);
-    shared.is_over.store(true, Ordering::Relaxed);
+    *lock(&shared.phase) = Phase::Over;
     for worker in workers {
         // A panic is reported by the world.
         let _ = worker.join();
@@ -186,7 +191,7 @@ fn strike(swarm: &Swarm, running: &mut [Running], etcd: &Arc<Mutex<Etcd>>, found
 }
 
 fn work(number: usize, mut way: Way, shared: &Shared) {
-    while !shared.is_over.load(Ordering::Relaxed) && lock(&shared.found).wrong.is_empty() {
+    while *lock(&shared.phase) != Phase::Over && lock(&shared.found).wrong.is_empty() {
         match draw(4) {
             // The keys that this program writes.
             0 => write(number + 4 * draw(KEYS as u64 / 4) as usize, &mut way, shared),
@@ -218,7 +223,7 @@ fn write(key: usize, way: &mut Way, shared: &Shared) {
 }
 
 fn read(key: usize, way: &mut Way, shared: &Shared) {
-    let is_exact = shared.is_calm || shared.is_quiet.load(Ordering::Relaxed);
+    let is_exact = shared.is_calm || *lock(&shared.phase) != Phase::Faults;
     let read = lock(&shared.history).read(key);
     let reply = way.cache().get(&read.key);
     let mut found = lock(&shared.found);
