@@ -60,9 +60,10 @@ impl EtcdOptions {
         // A proxy of the environment is for what is outside.
         let config = config.proxy(None).build();
         #[cfg(guira_simulated)]
-        return Ok(super::simulated::agent(config));
+        let agent = super::simulated::agent(config);
         #[cfg(not(guira_simulated))]
-        Ok(config.into())
+        let agent = config.into();
+        Ok(agent)
     }
 
     /// Read whenever it is needed: a password may change.
