@@ -12,6 +12,8 @@
 //! | [`hooks`] | counted branches, planted mistakes |
 
 pub mod channel;
+#[cfg(guira_simulated)]
+mod clock;
 mod coroutine;
 pub mod disk;
 #[cfg(guira_simulated)]

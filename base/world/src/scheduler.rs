@@ -381,6 +381,13 @@ pub fn now() -> Duration {
     with(|world| Duration::from_nanos(world.now))
 }
 
+/// The time, if a world runs in this thread.
+#[cfg(guira_simulated)]
+pub(crate) fn now_in_world() -> Option<Duration> {
+    let now = |world: &RefCell<Option<World>>| Some(world.try_borrow().ok()?.as_ref()?.now);
+    WORLD.try_with(now).ok().flatten().map(Duration::from_nanos)
+}
+
 /// Adds an event to the digest, so that two runs differ if it does.
 pub fn record(event: u64) {
     with(|world| world.mix(event));

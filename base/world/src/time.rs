@@ -4,7 +4,10 @@ use crate::scheduler;
 use std::time::Duration;
 
 /// Seconds since 1970 when a world begins.
-const BEGIN: Duration = Duration::from_secs(1_700_000_000);
+pub(crate) const BEGIN: Duration = Duration::from_secs(1_700_000_000);
+/// What the system's monotonic clock shows when a world begins: code may subtract from it.
+#[cfg(guira_simulated)]
+pub(crate) const UPTIME: Duration = Duration::from_secs(1_000_000);
 
 /// The time since the world began.
 pub fn now() -> Duration {

@@ -7,6 +7,7 @@ use crate::etcd::{Etcd, EtcdError, EtcdOptions};
 use crate::store::{Store, View};
 use guira_sync::clock::Stopwatch;
 use guira_sync::lock::{Condvar, Mutex, MutexGuard};
+use guira_sync::simulated::{is_planted, sometimes};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Weak};
@@ -138,7 +139,10 @@ impl Follow {
             };
             self.learn(&shared, &seen, notify);
             drop(shared);
-            if let Err(error) = self.store.wait_for_pools(&seen, PATIENCE) {
+            let patience =
+                if is_planted("lost-watch-trusted") { Duration::from_secs(3600) } else { PATIENCE };
+            if let Err(error) = self.store.wait_for_pools(&seen, patience) {
+                sometimes("etcd-watch-failed");
                 // All pools are requested next; problems are reported then.
                 tracing::debug!(%error, "the etcd watch failed");
                 guira_sync::thread::sleep(RETRY);

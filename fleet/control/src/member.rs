@@ -9,6 +9,7 @@ use crate::store::{Leadership, Store, StoreError, View, is_name};
 use crate::upgrade::Upgrades;
 use guira_client::text::{Endpoint, Target};
 use guira_sync::clock::Stopwatch;
+use guira_sync::simulated::{is_planted, sometimes};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -135,12 +136,13 @@ impl Member {
         if let Some(Lease { id, kept_alive }) = &self.lease {
             let id = *id;
             let is_alive = kept_alive.elapsed() < due || self.store.etcd().keep_alive(id)?;
-            if is_alive {
+            if is_alive || is_planted("ended-lease-kept") {
                 if kept_alive.elapsed() >= due {
                     self.lease = Some(Lease { id, kept_alive: Stopwatch::start() });
                 }
                 return Ok(id);
             }
+            sometimes("etcd-lease-expired");
             // Operator: Check etcd and the network to it. The member registers again by itself.
             tracing::warn!("the etcd lease expired: etcd was unreachable for too long");
         }
@@ -185,7 +187,9 @@ impl Member {
         }
         // A spare too, again and again: routers that do not know yet that it has lost its slot continue filling it.
         if !serves {
-            if let Err(error) = self.servers.send_to_target("flush_all", &["OK"]) {
+            if !is_planted("spare-unflushed")
+                && let Err(error) = self.servers.send_to_target("flush_all", &["OK"])
+            {
                 self.give_up();
                 self.report(&format!(
                     "server {} cannot become a spare because flush_all failed: {error}",
@@ -262,6 +266,7 @@ impl Member {
         if let Some(lost) = lost
             && self.servers.is_there(lost)
         {
+            sometimes("lost-server-replies");
             self.keepers.entry(name.to_owned()).or_default().answered(lost);
             self.report(&format!(
                 "server {lost} of pool {name} is not registered but replies; it keeps slot {slot}"
@@ -271,7 +276,9 @@ impl Member {
         let done = match remedy {
             Remedy::Give(spare) => {
                 // A router that has not heard yet of an earlier change may have filled it since its member has flushed it; and it may be gone.
-                if let Err(error) = self.servers.flush(&spare.server) {
+                if !is_planted("spare-unflushed")
+                    && let Err(error) = self.servers.flush(&spare.server)
+                {
                     let server = &spare.server;
                     self.report(&format!("spare {server} cannot take slot {slot} of pool {name}: {error}"));
                     return Ok(false);
@@ -301,6 +308,7 @@ impl Member {
             Ok(()) => {}
             Err(StoreError::Etcd(error)) => return Err(error),
             Err(error) => {
+                sometimes("pool-changed-by-another");
                 self.report(&format!("slot {slot} of pool {name}: {error}"));
                 return Ok(true);
             }

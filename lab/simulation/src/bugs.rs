@@ -16,7 +16,15 @@ const fn of_region(name: &'static str) -> Bug {
     Bug { name, scenario: Scenario::Region }
 }
 
-pub(crate) const BUGS: [Bug; 17] = [
+const fn of_pools(name: &'static str) -> Bug {
+    Bug { name, scenario: Scenario::Pools }
+}
+
+const fn of_membership(name: &'static str) -> Bug {
+    Bug { name, scenario: Scenario::Membership }
+}
+
+pub(crate) const BUGS: [Bug; 22] = [
     of_region("position-unsynced"),
     of_region("position-early"),
     of_region("spool-unsynced"),
@@ -34,6 +42,11 @@ pub(crate) const BUGS: [Bug; 17] = [
     of_region("gutter-keeps-values"),
     of_region("failed-delivery-acknowledged"),
     of_region("late-connection-kept"),
+    of_pools("client-probe-unsent"),
+    of_pools("client-late-reply-to-next"),
+    of_membership("spare-unflushed"),
+    of_membership("ended-lease-kept"),
+    of_membership("lost-watch-trusted"),
 ];
 
 /// Checks the name of a mistake.

@@ -1,16 +1,45 @@
-//! Clients of a node that check each reply against what they know.
+//! Clients of a cache that check each reply against what they know, whichever way they reach it.
 
 use crate::found::Counts;
-use crate::tasks::connect;
-use guira_world::net::TcpStream;
 use guira_world::scheduler::draw;
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::SocketAddr;
-use std::time::Duration;
 
-/// How long a client waits for a reply.
-const TIMEOUT: Duration = Duration::from_secs(2);
-const KEYS: u64 = 8;
+const KEYS: usize = 8;
+
+/// Why a request has no result.
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    /// It has failed. Whether it is executed, and when, is not known.
+    Failed,
+    /// No request has such a reply.
+    Wrong(String),
+}
+
+pub(crate) type Reply<T> = Result<T, Trouble>;
+
+/// A way to a cache.
+pub(crate) trait Cache {
+    fn set(&mut self, key: &str, value: &[u8]) -> Reply<()>;
+
+    /// Returns whether there was an item.
+    fn delete(&mut self, key: &str) -> Reply<bool>;
+
+    fn get(&mut self, key: &str) -> Reply<Option<Vec<u8>>>;
+
+    /// The most keys of a get.
+    fn keys_max(&self) -> u64 {
+        1
+    }
+
+    fn get_many(&mut self, keys: &[String]) -> Vec<Reply<Option<Vec<u8>>>> {
+        keys.iter().map(|key| self.get(key)).collect()
+    }
+
+    /// Another number if keys may have moved to other servers, and `None` while they move: what was stored before says
+    /// nothing then.
+    fn mapping(&self) -> Option<u64> {
+        Some(0)
+    }
+}
 
 /// What a client may read under a key.
 #[derive(Clone, Debug, Default)]
@@ -23,19 +52,20 @@ struct Known {
 
 /// A client that has some keys alone.
 #[derive(Debug)]
-pub(crate) struct Client {
+pub(crate) struct Client<C> {
     number: u32,
-    server: SocketAddr,
-    connection: Option<BufReader<TcpStream>>,
+    cache: C,
+    /// Where keys were when they were last stored.
+    mapping: Option<u64>,
     keys: Vec<Known>,
     stored: u64,
     pub(crate) counts: Counts,
 }
 
-impl Client {
-    pub(crate) fn new(number: u32, server: SocketAddr) -> Self {
-        let keys = vec![Known::default(); KEYS as usize];
-        Client { number, server, connection: None, keys, stored: 0, counts: Counts::default() }
+impl<C: Cache> Client<C> {
+    pub(crate) fn new(number: u32, cache: C) -> Self {
+        let (mapping, keys, counts) = (cache.mapping(), vec![Known::default(); KEYS], Counts::default());
+        Client { number, cache, mapping, keys, stored: 0, counts }
     }
 
     /// One request.
@@ -43,112 +73,131 @@ impl Client {
     /// # Errors
     /// What the client has read and must not.
     pub(crate) fn act(&mut self) -> Result<(), String> {
-        let at = draw(KEYS) as usize;
-        let result = match draw(8) {
+        self.follow();
+        let at = draw(KEYS as u64) as usize;
+        let wrong = match draw(8) {
             0..3 => self.set(at),
             3 => self.delete(at),
             _ => self.get(at),
         };
-        match result {
-            Ok(fault) => fault.map_or(Ok(()), Err),
-            Err(error) => {
-                // Whether the request is executed, and when, is not known.
-                if error.kind() != io::ErrorKind::Other {
-                    self.connection = None;
-                }
-                self.counts.failures += 1;
-                let generation = self.keys[at].generation + 1;
-                self.keys[at] = Known { value: None, generation };
-                Ok(())
-            }
+        let has_moved = self.follow();
+        // Where keys move, an older value may be found, but none of another key.
+        match wrong {
+            Some(wrong) if !has_moved || wrong.is_foreign => Err(wrong.text),
+            _ => Ok(()),
         }
+    }
+
+    /// Gives all keys up if they may have moved since the last call.
+    fn follow(&mut self) -> bool {
+        let mapping = self.cache.mapping();
+        let has_moved = mapping.is_none() || mapping != self.mapping;
+        if has_moved {
+            (0..KEYS).for_each(|at| self.give_up(at));
+        }
+        self.mapping = mapping;
+        has_moved
     }
 
     fn key(&self, at: usize) -> String {
         format!("client-{}-{at}-{}", self.number, self.keys[at].generation)
     }
 
-    fn connection(&mut self) -> io::Result<&mut BufReader<TcpStream>> {
-        if self.connection.is_none() {
-            self.connection = Some(connect(self.server, TIMEOUT)?);
-        }
-        self.connection.as_mut().ok_or_else(|| io::ErrorKind::NotConnected.into())
+    fn give_up(&mut self, at: usize) {
+        let generation = self.keys[at].generation + 1;
+        self.keys[at] = Known { value: None, generation };
     }
 
-    /// Sends a request and reads the first line of its reply.
-    fn call(&mut self, request: &[u8]) -> io::Result<String> {
-        let connection = self.connection()?;
-        connection.get_mut().write_all(request)?;
-        let mut line = String::new();
-        if connection.read_line(&mut line)? == 0 || !line.ends_with("\r\n") {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        line.truncate(line.len() - 2);
-        if line.starts_with("SERVER_ERROR") {
-            // A router did not reach the server, or got no reply in time.
-            return Err(io::Error::other(line));
-        }
-        Ok(line)
+    /// Takes the result of a request out.
+    fn taken<T>(&mut self, at: usize, reply: Reply<T>) -> Result<T, Option<Wrong>> {
+        reply.map_err(|trouble| match trouble {
+            Trouble::Failed => {
+                self.counts.failures += 1;
+                self.give_up(at);
+                None
+            }
+            Trouble::Wrong(text) => Some(Wrong { text, is_foreign: true }),
+        })
     }
 
-    fn set(&mut self, at: usize) -> io::Result<Option<String>> {
+    fn set(&mut self, at: usize) -> Option<Wrong> {
         let key = self.key(at);
         self.stored += 1;
-        let mut value = format!("{key}={}.", self.stored).into_bytes();
+        let mut value = begin_of(&key).into_bytes();
+        value.extend_from_slice(format!("{}.", self.stored).as_bytes());
         value.resize(value.len() + draw(2000) as usize, b'.');
-        let mut request = format!("set {key} 0 0 {}\r\n", value.len()).into_bytes();
-        request.extend_from_slice(&value);
-        request.extend_from_slice(b"\r\n");
-        let line = self.call(&request)?;
-        self.counts.writes += 1;
-        if line != "STORED" {
-            return Ok(Some(format!("set {key}: {line}")));
+        let reply = self.cache.set(&key, &value);
+        match self.taken(at, reply) {
+            Err(wrong) => return wrong,
+            Ok(()) => self.keys[at].value = Some(value),
         }
-        self.keys[at].value = Some(value);
-        Ok(None)
+        self.counts.writes += 1;
+        None
     }
 
-    fn delete(&mut self, at: usize) -> io::Result<Option<String>> {
+    fn delete(&mut self, at: usize) -> Option<Wrong> {
         let key = self.key(at);
-        let line = self.call(format!("delete {key}\r\n").as_bytes())?;
+        let reply = self.cache.delete(&key);
+        let was_there = match self.taken(at, reply) {
+            Err(wrong) => return wrong,
+            Ok(was_there) => was_there,
+        };
         self.counts.writes += 1;
         let known = self.keys[at].value.take();
-        match line.as_str() {
-            "NOT_FOUND" => Ok(None),
-            "DELETED" if known.is_some() => Ok(None),
-            _ => Ok(Some(format!("delete {key}: {line}"))),
-        }
+        let text = || format!("delete {key}: an item that was not there is deleted");
+        (was_there && known.is_none()).then(|| Wrong { text: text(), is_foreign: false })
     }
 
-    fn get(&mut self, at: usize) -> io::Result<Option<String>> {
-        let key = self.key(at);
-        let line = self.call(format!("get {key}\r\n").as_bytes())?;
-        self.counts.reads += 1;
-        if line == "END" {
+    fn get(&mut self, at: usize) -> Option<Wrong> {
+        let most = self.cache.keys_max();
+        let count = if most == 1 { 1 } else { 1 + draw(most) as usize };
+        let places: Vec<usize> = (at..at + count).map(|at| at % KEYS).collect();
+        let keys: Vec<String> = places.iter().map(|at| self.key(*at)).collect();
+        let replies = self.cache.get_many(&keys);
+        let mut wrong = (replies.len() != keys.len())
+            .then(|| Wrong { text: format!("{} replies to {count} keys", replies.len()), is_foreign: true });
+        for ((at, key), reply) in places.into_iter().zip(&keys).zip(replies) {
+            let found = match self.taken(at, reply) {
+                Ok(value) => {
+                    self.counts.reads += 1;
+                    self.check(at, key, value)
+                }
+                Err(found) => found,
+            };
+            wrong = wrong.or(found);
+        }
+        wrong
+    }
+
+    fn check(&mut self, at: usize, key: &str, value: Option<Vec<u8>>) -> Option<Wrong> {
+        let known = &mut self.keys[at].value;
+        let Some(value) = value else {
             // Evicted, or the node was started again.
-            self.keys[at].value = None;
-            return Ok(None);
-        }
-        let length = line.strip_prefix(&format!("VALUE {key} 0 ")).and_then(|length| length.parse().ok());
-        let Some(length) = length.filter(|length| *length <= 1 << 20) else {
-            return Ok(Some(format!("get {key}: {line}")));
+            *known = None;
+            return None;
         };
-        let mut value: Vec<u8> = vec![0; length];
-        let connection = self.connection()?;
-        connection.read_exact(&mut value)?;
-        let mut end = [0; 7];
-        connection.read_exact(&mut end)?;
         self.counts.hits += 1;
-        let is_known = self.keys[at].value.as_deref() == Some(&value);
-        if !is_known || end != *b"\r\nEND\r\n" {
-            let begin = String::from_utf8_lossy(&value[..value.len().min(60)]).into_owned();
-            return Ok(Some(format!("get {key}: {begin:?} instead of {:?}", self.known(at))));
+        if known.as_ref() == Some(&value) {
+            return None;
         }
-        Ok(None)
+        let text = format!("get {key}: {:?} instead of {:?}", begin(&value), known.as_deref().map(begin));
+        Some(Wrong { text, is_foreign: !value.starts_with(begin_of(key).as_bytes()) })
     }
+}
 
-    fn known(&self, at: usize) -> Option<String> {
-        let value = self.keys[at].value.as_deref()?;
-        Some(String::from_utf8_lossy(&value[..value.len().min(60)]).into_owned())
-    }
+/// What was read and must not.
+#[derive(Debug)]
+struct Wrong {
+    text: String,
+    /// It is of another key, or of none.
+    is_foreign: bool,
+}
+
+/// How each value of a key begins.
+fn begin_of(key: &str) -> String {
+    format!("{key}=")
+}
+
+fn begin(value: &[u8]) -> String {
+    String::from_utf8_lossy(&value[..value.len().min(60)]).into_owned()
 }

@@ -7,13 +7,15 @@
 //! | `runner` | runs seeds, each in a process |
 //! | `scenario` | all scenarios; those of a node and of a router |
 //! | `region` | a database, an invalidator, a router, nodes, and users who look aside |
+//! | `pools` | clients that route by themselves, and nodes |
+//! | `membership` | members beside nodes, and routers and a client that follow a pool in etcd |
 //! | `faults`, `found` | the faults of a seed; the result of a run |
 //! | `programs` | nodes, routers and invalidators as processes of the machine |
 //! | `tasks` | locks and connections of the scenarios' tasks |
-//! | `database` | a database with a log |
+//! | `database`, `etcd` | a database with a log; a cluster of etcd |
 //! | `bugs`, `rare` | mistakes that the simulator must find, rare branches that it must reach |
 //! | `trace` | prints the logs of the programs |
-//! | `client` | clients that check each reply |
+//! | `client`, `text_cache` | clients that check each reply; the text protocol |
 
 #![cfg(guira_simulated)]
 #![forbid(unsafe_code)]
@@ -21,15 +23,19 @@
 mod bugs;
 mod client;
 mod database;
+mod etcd;
 mod faults;
 mod found;
+mod membership;
 mod options;
+mod pools;
 mod programs;
 mod rare;
 mod region;
 mod runner;
 mod scenario;
 mod tasks;
+mod text_cache;
 mod trace;
 
 use options::{Options, Place};

@@ -1,6 +1,9 @@
 //! The programs of a region as processes of the machine.
 
 use crate::database::{self, Database};
+use crate::etcd::{self, Etcd};
+use guira_client::text::{Endpoint, Target};
+use guira_control::{EtcdOptions, Member, MemberOptions};
 use guira_disk::{Durability, Mode};
 use guira_invalidator::{Command, Config};
 use guira_router::plain_options::plain_options;
@@ -25,6 +28,10 @@ pub(crate) const ROUTER: u8 = 50;
 
 /// How long clients work, in the world's time.
 pub(crate) const TIME: Duration = Duration::from_secs(20);
+/// The pool in etcd, how long a registration outlives its member, and how long a server must be gone to be replaced.
+pub(crate) const ETCD_POOL: &str = "cache";
+pub(crate) const LEASE: Duration = Duration::from_secs(2);
+pub(crate) const HOLD_DOWN: Duration = Duration::from_secs(2);
 const ENGINES: [&str; 5] = ["memc3", "classic", "fleec", "mica", "mica:erew"];
 
 pub(crate) fn an_engine() -> &'static str {
@@ -52,6 +59,18 @@ pub(crate) enum Program {
         router: u8,
         flushed: Vec<u8>,
     },
+    /// A member of a cluster.
+    Etcd(Arc<Mutex<Etcd>>),
+    /// The member beside the server of its host.
+    Member(FollowingPlan),
+    /// A router that follows the pool in etcd.
+    Following(FollowingPlan),
+}
+
+/// The hosts of the cluster of etcd that a program uses.
+#[derive(Clone, Debug)]
+pub(crate) struct FollowingPlan {
+    pub(crate) etcds: Vec<u8>,
 }
 
 /// The hosts behind a router, and its log.
@@ -79,6 +98,9 @@ impl Program {
             Program::Router(_) => "router",
             Program::Database(_) => "database",
             Program::Invalidator { .. } => "invalidator",
+            Program::Etcd(_) => "etcd",
+            Program::Member(_) => "member",
+            Program::Following(_) => "router",
         };
         let process = start(&format!("{name} {number}"), move || program.run(number));
         set_host(process, host(number));
@@ -87,6 +109,11 @@ impl Program {
 
     pub(crate) fn router_plan(&self) -> Option<&RouterPlan> {
         if let Program::Router(plan) = self { Some(plan) } else { None }
+    }
+
+    /// Whether it keeps files.
+    pub(crate) fn has_disk(&self) -> bool {
+        matches!(self, Program::Router(_) | Program::Invalidator { .. })
     }
 
     fn run(&self, number: u8) {
@@ -102,16 +129,7 @@ impl Program {
                 if disk::metadata(CONFIG).is_err() {
                     install(CONFIG, &plan.config());
                 }
-                let options = router_options(plan, server(number));
-                // A supervisor starts a router again that a bad disk keeps from starting.
-                let _running = loop {
-                    match guira_router::start(&options, Vec::new()) {
-                        Ok(running) => break running,
-                        Err(error) => tracing::info!("the router does not start: {error}"),
-                    }
-                    sleep(Duration::from_millis(500));
-                };
-                wait();
+                route(&router_options(plan, server(number)));
             }
             Program::Database(database) => database::serve(database, server(number)),
             Program::Invalidator { database, router, flushed } => loop {
@@ -122,8 +140,38 @@ impl Program {
                 }
                 sleep(Duration::from_millis(500));
             },
+            Program::Etcd(etcd) => etcd::serve(etcd, server(number)),
+            Program::Member(plan) => register(plan, server(number)),
+            Program::Following(plan) => route(&following_options(plan, server(number))),
         }
     }
+}
+
+/// Runs a router. A supervisor starts one again that a bad disk, or etcd, keeps from starting.
+fn route(options: &RouterOptions) {
+    let _running = loop {
+        match guira_router::start(options, Vec::new()) {
+            Ok(running) => break running,
+            Err(error) => tracing::info!("the router does not start: {error}"),
+        }
+        sleep(Duration::from_millis(500));
+    };
+    wait();
+}
+
+/// Runs the member of a server.
+fn register(plan: &FollowingPlan, server: SocketAddr) {
+    let server: Endpoint = server.to_string().parse().expect("an address");
+    let options = MemberOptions {
+        etcd: etcd_options(&plan.etcds),
+        pool: ETCD_POOL.to_owned(),
+        target: Target::new(server.clone(), Duration::from_secs(1)),
+        server,
+        zone: None,
+        lease: LEASE,
+        upgrade_command: None,
+    };
+    Member::new(options).expect("the pool has a name").run(|| false);
 }
 
 const CONFIG: &str = "/guira/router.json";
@@ -219,9 +267,19 @@ impl RouterPlan {
     }
 }
 
-fn router_options(plan: &RouterPlan, listen: SocketAddr) -> RouterOptions {
+/// The cluster with members on these hosts.
+pub(crate) fn etcd_options(hosts: &[u8]) -> EtcdOptions {
+    EtcdOptions::new(hosts.iter().map(|number| format!("http://{}", server(*number))).collect())
+}
+
+fn following_options(plan: &FollowingPlan, listen: SocketAddr) -> RouterOptions {
+    let config = format!(r#"{{"route": "PoolRoute|etcd:{ETCD_POOL}"}}"#);
+    RouterOptions { etcd: Some(etcd_options(&plan.etcds)), ..usual_options(Source::Text(config), listen) }
+}
+
+fn usual_options(source: Source, listen: SocketAddr) -> RouterOptions {
     let mut options = plain_options(String::new(), Duration::from_secs(1));
-    options.source = Source::File(PathBuf::from(CONFIG));
+    options.source = source;
     options.reloading = Reloading {
         poll: Duration::from_millis(500),
         delay: Duration::from_millis(100),
@@ -234,6 +292,11 @@ fn router_options(plan: &RouterPlan, listen: SocketAddr) -> RouterOptions {
     options.health.probe_max = Duration::from_secs(1);
     options.limits.connections = 1024;
     options.limits.client_requests = 1024;
+    options
+}
+
+fn router_options(plan: &RouterPlan, listen: SocketAddr) -> RouterOptions {
+    let mut options = usual_options(Source::File(PathBuf::from(CONFIG)), listen);
     if plan.deletes != Deletes::Refused {
         insist(|| make_folder("/deletes"));
         let folder = PathBuf::from("/deletes");

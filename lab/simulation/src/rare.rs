@@ -5,17 +5,23 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Each is reached in a long run; one that no seed reaches is not tested.
-const BRANCHES: [&str; 17] = [
+const BRANCHES: [&str; 23] = [
+    "client-probe-sent",
     "delete-cannot-be-logged",
     "delete-log-is-written-to",
     "delete-logged",
     "deletes-spooled",
     "delivery-failed",
+    "etcd-lease-expired",
+    "etcd-watch-failed",
     "fill-without-a-lease",
     "gap-in-the-log",
     "lease-set-refused",
     "log-connection-failed",
     "logged-deletes-delivered",
+    "lost-server-replies",
+    "node-still-out-after-the-faults",
+    "pool-changed-by-another",
     "probe-sent",
     "server-out-of-service",
     "spool-cannot-be-written",

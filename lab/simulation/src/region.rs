@@ -5,7 +5,7 @@ use crate::database::{Database, Session};
 use crate::faults::{Running, Swarm};
 use crate::found::{ALL, Fault, Found};
 use crate::programs::{Deletes, HOME, Program, ROUTER, RouterPlan, TIME, an_engine, host, server};
-use crate::tasks::{connect, lock};
+use crate::tasks::{call, lock};
 use guira_client::lookaside::{LookAside, Value};
 use guira_client::text::{Endpoint, Target};
 use guira_world::hooks;
@@ -13,8 +13,7 @@ use guira_world::net::set_host;
 use guira_world::scheduler::{current_process, draw};
 use guira_world::thread::{sleep, spawn};
 use guira_world::time;
-use std::io::{self, BufRead, Write};
-use std::net::SocketAddr;
+use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -125,17 +124,6 @@ fn unused(node: u8, round: u32) -> Result<(), String> {
         }
     }
     Err(format!("node {node} is not in use"))
-}
-
-/// Sends requests that end with `quit`, and returns the replies.
-fn call(at: SocketAddr, requests: &str) -> io::Result<String> {
-    let mut connection = connect(at, Duration::from_secs(2))?;
-    connection.get_mut().write_all(requests.as_bytes())?;
-    let (mut text, mut line) = (Vec::new(), Vec::new());
-    while connection.read_until(b'\n', &mut line)? > 0 {
-        text.append(&mut line);
-    }
-    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 /// Rows of which a node has another version than the database.

@@ -4,8 +4,9 @@ use crate::client::Client;
 use crate::faults::{Running, Swarm};
 use crate::found::{Found, OF_CACHES};
 use crate::programs::{Deletes, HOME, Program, ROUTER, RouterPlan, TIME, an_engine, host, server};
-use crate::region;
 use crate::tasks::lock;
+use crate::text_cache::TextCache;
+use crate::{membership, pools, region};
 use guira_world::net::set_host;
 use guira_world::scheduler::{current_process, draw};
 use guira_world::thread::{sleep, spawn};
@@ -22,9 +23,14 @@ pub(crate) enum Scenario {
     Router,
     /// A database, an invalidator, a router, nodes, and users who look aside.
     Region,
+    /// Threads of clients that route by themselves, before some nodes.
+    Pools,
+    /// etcd, members beside nodes, and routers and a client that follow a pool.
+    Membership,
 }
 
-pub(crate) const SCENARIOS: [Scenario; 3] = [Scenario::Node, Scenario::Router, Scenario::Region];
+pub(crate) const SCENARIOS: [Scenario; 5] =
+    [Scenario::Node, Scenario::Router, Scenario::Region, Scenario::Pools, Scenario::Membership];
 
 impl Scenario {
     pub(crate) fn parse(name: &str) -> Result<Self, String> {
@@ -38,6 +44,8 @@ impl Scenario {
             Scenario::Node => "node",
             Scenario::Router => "router",
             Scenario::Region => "region",
+            Scenario::Pools => "pools",
+            Scenario::Membership => "membership",
         }
     }
 
@@ -52,6 +60,8 @@ impl Scenario {
                 play(programs, ROUTER, &found);
             }
             Scenario::Region => region::play(&found),
+            Scenario::Pools => pools::play(&found),
+            Scenario::Membership => membership::play(&found),
         }
         let found = lock(&found).clone();
         found
@@ -67,7 +77,7 @@ fn play(programs: Vec<(u8, Program)>, target: u8, found: &Arc<Mutex<Found>>) {
     let clients: Vec<_> = (0..CLIENTS)
         .map(|number| {
             let found = found.clone();
-            spawn(move || work(Client::new(number, server(target)), &found))
+            spawn(move || work(Client::new(number, TextCache::new(server(target))), &found))
         })
         .collect();
     while time::now() < TIME {
@@ -80,7 +90,7 @@ fn play(programs: Vec<(u8, Program)>, target: u8, found: &Arc<Mutex<Found>>) {
     }
 }
 
-fn work(mut client: Client, found: &Mutex<Found>) {
+fn work(mut client: Client<TextCache>, found: &Mutex<Found>) {
     while time::now() < TIME && lock(found).wrong.is_empty() {
         if let Err(wrong) = client.act() {
             lock(found).wrong.push(wrong);

@@ -1,7 +1,7 @@
 //! Locks and connections of the scenarios' tasks.
 
 use guira_world::net::TcpStream;
-use std::io::{self, BufReader};
+use std::io::{self, BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
@@ -18,4 +18,15 @@ pub(crate) fn connect(server: SocketAddr, timeout: Duration) -> io::Result<BufRe
     stream.set_read_timeout(Some(timeout))?;
     stream.set_write_timeout(Some(timeout))?;
     Ok(BufReader::new(stream))
+}
+
+/// Sends requests that end with `quit`, and returns the replies.
+pub(crate) fn call(at: SocketAddr, requests: &str) -> io::Result<String> {
+    let mut connection = connect(at, Duration::from_secs(2))?;
+    connection.get_mut().write_all(requests.as_bytes())?;
+    let (mut text, mut line) = (Vec::new(), Vec::new());
+    while connection.read_until(b'\n', &mut line)? > 0 {
+        text.append(&mut line);
+    }
+    Ok(String::from_utf8_lossy(&text).into_owned())
 }

@@ -8,6 +8,7 @@ use super::server::Server;
 use super::window::Era;
 use guira_routing::Tree;
 use guira_sync::clock::wall_clock;
+use guira_sync::simulated::is_planted;
 use guira_transport::net::UdpSocket;
 use guira_transport::{Address, Event, Interest, Poll, Progress, Token};
 use guira_upstream::{Intake, Link, LinkOptions, Stage, is_busy};
@@ -135,7 +136,9 @@ impl Session {
         self.turn(Duration::ZERO)?;
         self.core.probe();
         // A call whose servers are out of service ends at once, and the next may come much later.
-        self.flush();
+        if !is_planted("client-probe-unsent") {
+            self.flush();
+        }
         Ok(())
     }
 

@@ -58,7 +58,12 @@ impl EtcdOptions {
             .timeout_connect(Some(CONNECT_MAX))
             .tls_config(tls.build());
         // A proxy of the environment is for hosts outside.
-        Ok(config.proxy(None).build().into())
+        let config = config.proxy(None).build();
+        #[cfg(guira_simulated)]
+        let agent = super::simulated::agent(config);
+        #[cfg(not(guira_simulated))]
+        let agent = config.into();
+        Ok(agent)
     }
 
     /// Read whenever it is needed: a password may change.

@@ -1,6 +1,8 @@
 //! etcd by its JSON gateway, which every member serves beside gRPC: blocking calls over HTTP, each with a time limit.
 
 mod access;
+#[cfg(guira_simulated)]
+mod simulated;
 #[cfg(test)]
 mod tests;
 mod wire;

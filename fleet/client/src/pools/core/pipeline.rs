@@ -9,6 +9,7 @@ use crate::pools::window::Era;
 use guira_protocol::client::{self, META_NOOP, Read, Reply};
 use guira_protocol::word::reply;
 use guira_routing::{Answer, Dialect, Group, Op, Origin, Request};
+use guira_sync::simulated::is_planted;
 use guira_upstream::{Arrival, InFlight, VALUE_MAX, answers};
 use std::collections::VecDeque;
 
@@ -127,7 +128,8 @@ impl Pipeline {
 
     pub(super) fn push_probe(&mut self, now_ms: u64, connected: Connected, era: Era) {
         self.bytes.extend_from_slice(META_NOOP);
-        let kind = Kind::Probe { is_sent: connected == Connected::Yes };
+        let is_sent = connected == Connected::Yes || is_planted("client-probe-unsent");
+        let kind = Kind::Probe { is_sent };
         self.push_outstanding(Outstanding { kind, opaque: self.opaque, since_ms: now_ms, era });
     }
 
@@ -219,7 +221,7 @@ impl Pipeline {
             Some(repeated) => repeated == opaque,
             None => op == Op::FlushAll || line == reply::META_MISS || said.answer.outcome.is_error(),
         };
-        if !is_own {
+        if !is_own && !is_planted("client-late-reply-to-next") {
             return Parsed::Invalid;
         }
         if op.group() == Group::Update && !answers::has_passed_over_meta_value(said.answer.line) {
@@ -263,7 +265,11 @@ impl Pipeline {
     pub(super) fn time_out(&mut self, now_ms: u64, timeout_ms: u64) -> Option<(Option<Origin<Ticket>>, Era)> {
         self.deadline(timeout_ms).filter(|deadline| now_ms >= *deadline)?;
         let oldest = *self.requests.oldest()?;
-        self.requests.time_out_oldest();
+        if is_planted("client-late-reply-to-next") {
+            self.requests.complete();
+        } else {
+            self.requests.time_out_oldest();
+        }
         Some((oldest.origin(), oldest.era))
     }
 

@@ -3,6 +3,7 @@
 use super::pipeline::Connected;
 use super::{Connection, Core, Fault, HEALTH, Permitted, Upstream, Used};
 use guira_routing::{Answer, Outcome};
+use guira_sync::simulated::sometimes;
 use guira_upstream::ProbeSchedule;
 
 /// A connection is closed after requests have timed out this many times without a reply in between.
@@ -140,6 +141,7 @@ impl Core {
                 _ => false,
             };
             if is_due && it.pipeline.waiting() == 0 {
+                sometimes("client-probe-sent");
                 self.flow.counts.probes.add(1);
                 let is_up = it.connection == Connection::Up;
                 let connected = if is_up { Connected::Yes } else { Connected::No };
