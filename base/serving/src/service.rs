@@ -11,7 +11,7 @@ use std::time::Duration;
 ///
 /// ```text
 /// before_round, [park, wait, unpark], begin_round,
-///   on_event …; for each connection that has input: begin_turn, run …, end_turn; deliver,
+///   on_event …; for connections that have input, together: run_group, end_turn, or each: begin_turn, run …, end_turn; deliver,
 /// end_round
 /// ```
 ///

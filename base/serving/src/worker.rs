@@ -152,7 +152,14 @@ impl<S: Service> Worker<S> {
         match self.clients.receive(index, &self.service, &mut self.group) {
             Received::Done if self.group.is_full() => self.serve_group(),
             Received::Done => {}
-            Received::Turn(bytes) => _ = self.serve(index, self.group.last(bytes)),
+            Received::Turn(bytes) => {
+                let received = self.group.last(bytes);
+                // A long turn does not come before those who sent little.
+                if bytes > 0 {
+                    self.serve_group();
+                }
+                self.serve(index, received);
+            }
         }
     }
 

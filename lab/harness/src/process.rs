@@ -17,6 +17,33 @@ pub struct Holdings {
     pub threads: usize,
 }
 
+/// Processor time in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuTime {
+    pub total_ns: u64,
+    /// In user and system mode, by clock ticks: less exact than the total.
+    pub user_ns: u64,
+    pub system_ns: u64,
+}
+
+impl CpuTime {
+    /// The time from an earlier reading to this one.
+    #[must_use]
+    pub fn since(self, earlier: CpuTime) -> CpuTime {
+        CpuTime {
+            total_ns: self.total_ns.saturating_sub(earlier.total_ns),
+            user_ns: self.user_ns.saturating_sub(earlier.user_ns),
+            system_ns: self.system_ns.saturating_sub(earlier.system_ns),
+        }
+    }
+
+    /// The share of user mode; 0 when no tick was counted.
+    #[must_use]
+    pub fn user_share(self) -> f64 {
+        self.user_ns as f64 / (self.user_ns + self.system_ns).max(1) as f64
+    }
+}
+
 /// A running process whose costs are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Process {
@@ -38,6 +65,14 @@ impl Process {
     /// # Errors
     /// When the process is gone.
     pub fn cpu_ns(&self) -> io::Result<u64> {
+        Ok(self.cpu_time()?.total_ns)
+    }
+
+    /// The same, with the parts of user and system mode.
+    ///
+    /// # Errors
+    /// When the process is gone.
+    pub fn cpu_time(&self) -> io::Result<CpuTime> {
         let mut total = 0;
         for task in fs::read_dir(self.file("task"))? {
             // A thread may end between the listing and the read.
@@ -45,18 +80,16 @@ impl Process {
                 total += first_number(&text).unwrap_or(0);
             }
         }
-        Ok(self.cpu_ns_by_ticks()?.max(total))
+        let [user_ns, system_ns] = self.ns_by_ticks()?;
+        Ok(CpuTime { total_ns: total.max(user_ns + system_ns), user_ns, system_ns })
     }
 
-    /// Processor time by the clock ticks of `/proc/PID/stat`.
-    ///
-    /// # Errors
-    /// When the process is gone.
-    fn cpu_ns_by_ticks(&self) -> io::Result<u64> {
+    /// User and system time by the clock ticks of `/proc/PID/stat`.
+    fn ns_by_ticks(&self) -> io::Result<[u64; 2]> {
         let text = fs::read_to_string(self.file("stat"))?;
         let ticks = ticks_of_stat(&text)
             .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "stat has an unknown form"))?;
-        Ok(ticks * tick_ns())
+        Ok(ticks.map(|ticks| ticks * tick_ns()))
     }
 
     /// Resident memory in bytes.
@@ -107,12 +140,12 @@ fn first_number(text: &str) -> Option<u64> {
 }
 
 /// User and system time of a `stat` line, fields 14 and 15; the name in field 2 may contain anything.
-fn ticks_of_stat(text: &str) -> Option<u64> {
+fn ticks_of_stat(text: &str) -> Option<[u64; 2]> {
     let after_name = &text[text.rfind(')')? + 1..];
     let mut fields = after_name.split_whitespace().skip(11);
     let user: u64 = fields.next()?.parse().ok()?;
     let system: u64 = fields.next()?.parse().ok()?;
-    Some(user + system)
+    Some([user, system])
 }
 
 fn bytes_of_status(text: &str, name: &str) -> Option<u64> {
@@ -143,7 +176,7 @@ mod tests {
     #[test]
     fn stat_and_status_are_read() {
         let stat = "42 (a (b) c) S 1 42 42 0 -1 4194560 100 0 0 0 17 5 0 0 20 0 1 0 100 1000 10";
-        assert_eq!(ticks_of_stat(stat), Some(22));
+        assert_eq!(ticks_of_stat(stat), Some([17, 5]));
         assert_eq!(bytes_of_status("Name:\tx\nVmRSS:\t   12 kB\nThreads:\t1\n", "VmRSS:"), Some(12 << 10));
         assert_eq!(bytes_of_status("Name:\tx\n", "VmRSS:"), None);
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use guira_client::mica::ITEM_MAX;
 use guira_harness::affinity::pin_thread;
-use guira_harness::process::Process;
+use guira_harness::process::{CpuTime, Process};
 use guira_workload::{Generator, Model, Operation, Rng, ValuePool};
 use serde::Serialize;
 
@@ -77,6 +77,8 @@ pub struct Outcome {
     pub elapsed_s: f64,
     /// Processor time of the server in the measured part, in seconds, if it was watched.
     pub server_cpu_s: Option<f64>,
+    /// The part of it in user mode.
+    pub server_user_s: Option<f64>,
 }
 
 /// An [`Outcome`] as it is written to a file.
@@ -86,6 +88,8 @@ pub struct Record {
     pub elapsed_s: f64,
     /// Processor time of the server in it, in seconds.
     pub server_cpu_s: Option<f64>,
+    /// The part of it in user mode, by clock ticks.
+    pub server_user_s: Option<f64>,
     /// Operations per second of time.
     pub operations_per_s: f64,
     /// Operations per second of the server's processor time.
@@ -101,12 +105,18 @@ pub struct Record {
 }
 
 impl Outcome {
+    fn new(counters: Counters, elapsed_s: f64, server_s: Option<[f64; 2]>) -> Self {
+        let [server_cpu_s, server_user_s] = server_s.map_or([None; 2], |seconds| seconds.map(Some));
+        Outcome { counters, elapsed_s, server_cpu_s, server_user_s }
+    }
+
     /// The outcome as it is written to a file.
     #[must_use]
     pub fn record(&self) -> Record {
         Record {
             elapsed_s: self.elapsed_s,
             server_cpu_s: self.server_cpu_s,
+            server_user_s: self.server_user_s,
             operations_per_s: self.per_second(),
             operations_per_server_cpu_s: self.per_cpu_second(),
             hit_ratio: self.counters.counts.hit_ratio(),
@@ -127,6 +137,14 @@ impl Outcome {
     #[must_use]
     pub fn per_cpu_second(&self) -> Option<f64> {
         self.server_cpu_s.map(|cpu| self.counters.counts.operations() as f64 / cpu.max(1e-9))
+    }
+
+    /// Nanoseconds of the server in user and in system mode for an operation, if the server was watched.
+    #[must_use]
+    pub fn server_ns(&self) -> Option<[f64; 2]> {
+        let (cpu, user) = (self.server_cpu_s?, self.server_user_s?);
+        let operations = self.counters.counts.operations().max(1) as f64;
+        Some([user, cpu - user].map(|seconds| seconds * 1e9 / operations))
     }
 
     /// An error when a larger share of the requests than `limit` was never answered.
@@ -157,19 +175,19 @@ impl Outcome {
 /// Reads a server's processor time at both ends of the measured part, and passes everything on.
 struct Meter<'a> {
     process: Option<Process>,
-    from: Option<io::Result<u64>>,
-    to: Option<io::Result<u64>>,
+    from: Option<io::Result<CpuTime>>,
+    to: Option<io::Result<CpuTime>>,
     listener: &'a mut dyn Observer,
 }
 
 impl Observer for Meter<'_> {
     fn started(&mut self) {
-        self.from = self.process.map(|process| process.cpu_ns());
+        self.from = self.process.map(|process| process.cpu_time());
         self.listener.started();
     }
 
     fn ended(&mut self) {
-        self.to = self.process.map(|process| process.cpu_ns());
+        self.to = self.process.map(|process| process.cpu_time());
         self.listener.ended();
     }
 
@@ -179,12 +197,15 @@ impl Observer for Meter<'_> {
 }
 
 impl Meter<'_> {
-    fn seconds(self) -> Result<Option<f64>, LoadError> {
+    /// The server's processor time in seconds: all of it, and the part in user mode.
+    fn seconds(self) -> Result<Option<[f64; 2]>, LoadError> {
         let system = LoadError::system("cannot read the server's processor time");
         match (self.from, self.to) {
             (Some(from), Some(to)) => {
                 let (from, to) = (from.map_err(&system)?, to.map_err(&system)?);
-                Ok(Some(to.saturating_sub(from) as f64 / 1e9))
+                let spent = to.since(from);
+                let seconds = spent.total_ns as f64 / 1e9;
+                Ok(Some([seconds, seconds * spent.user_share()]))
             }
             _ => Ok(None),
         }
@@ -206,7 +227,7 @@ pub fn run_source<S: Source>(
     let mut meter = Meter { process, from: None, to: None, listener };
     let Measured { counters, elapsed_ns } =
         engine::run(plan, source, values, clock, Rng::new(0), &mut meter)?;
-    Ok(Outcome { counters, elapsed_s: elapsed_ns as f64 / 1e9, server_cpu_s: meter.seconds()? })
+    Ok(Outcome::new(counters, elapsed_ns as f64 / 1e9, meter.seconds()?))
 }
 
 impl Load {
@@ -242,7 +263,7 @@ impl Load {
                 counters.merge(&measured.counters);
                 elapsed_s = elapsed_s.max(measured.elapsed_ns as f64 / 1e9);
             }
-            Ok(Outcome { counters, elapsed_s, server_cpu_s: meter.seconds()? })
+            Ok(Outcome::new(counters, elapsed_s, meter.seconds()?))
         })
     }
 

@@ -135,7 +135,7 @@ mod tests {
             let mut counters = Counters::default();
             (counters.counts.commands, counters.counts.lost) = (commands, lost);
             counters.get_ns.record(latency_us * 1000).unwrap();
-            Outcome { counters, elapsed_s: 1.0, server_cpu_s: None }
+            Outcome { counters, elapsed_s: 1.0, server_cpu_s: None, server_user_s: None }
         };
         assert!(keeps(&outcome(1000, 1, 900), limit));
         assert!(!keeps(&outcome(1000, 1, 1100), limit), "too slow");

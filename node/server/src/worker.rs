@@ -162,9 +162,9 @@ impl<S: Session> RequestHandler for NodeService<S> {
         full: usize,
         outbox: &mut Outbox<S::Pin>,
     ) -> usize {
-        let done = self.interpreter.run_group(input, members, full, outbox);
-        (0..done).for_each(|_| self.rounds.turn());
-        done
+        // Members that a full outbox leaves for another batch are counted twice.
+        members.iter().for_each(|_| self.rounds.turn());
+        self.interpreter.run_group(input, members, full, outbox)
     }
 
     /// A quiescent point: this thread holds nothing that it found without a lock.

@@ -8,6 +8,7 @@ use super::{
     open_loop, routers, takeover,
 };
 use crate::counters::Counts;
+use crate::run::Outcome;
 use crate::server::{FLOOR, GUIRA};
 
 /// All tables, each under a line that says what it shows.
@@ -22,6 +23,8 @@ pub fn all(results: &Results) -> String {
         by_load,
         loads,
     );
+    let caption = "Nanoseconds of server time for an operation, user + system: medians of the rounds.";
+    section(&mut text, caption, by_load, times);
     if by_load.iter().any(|load| load.series.iter().any(|series| has_misses(&series.rounds))) {
         section(&mut text, "Hit ratios of the loads that miss.", by_load, hit_ratios);
     }
@@ -69,6 +72,26 @@ pub fn loads(results: &[LoadResult]) -> String {
         for (one, other) in &ratios {
             let ratio = result.ratio(one, other).map_or_else(missing, |ratio| significant(ratio, 3));
             push(&mut table, format_args!(" {ratio} |"));
+        }
+        table.push('\n');
+    }
+    table
+}
+
+/// A row for each load: times in user and system mode.
+fn times(results: &[LoadResult]) -> String {
+    let servers = servers(results);
+    let mut columns = vec!["load".to_owned()];
+    columns.extend(servers.iter().map(|&server| server.to_owned()));
+    let mut table = header(&columns);
+    for result in results {
+        push(&mut table, format_args!("| {} |", result.spec.name));
+        for series in servers.iter().map(|server| result.of(server)) {
+            let [user, system] = [0, 1].map(|mode| {
+                let time = |round: &Outcome| round.server_ns().map_or(0.0, |times| times[mode]);
+                series.map_or_else(missing, |series| format!("{:.0}", median_of(&series.rounds, time)))
+            });
+            push(&mut table, format_args!(" {user} + {system} |"));
         }
         table.push('\n');
     }
@@ -256,7 +279,7 @@ mod tests {
         let outcome = |gets| {
             let mut counters = Counters::default();
             (counters.counts.gets, counters.counts.hits) = (gets, gets);
-            Outcome { counters, elapsed_s: 1.0, server_cpu_s: Some(1.0) }
+            Outcome { counters, elapsed_s: 1.0, server_cpu_s: Some(1.0), server_user_s: Some(0.25) }
         };
         Series { server: server.to_owned(), rounds: figures.map(outcome).to_vec() }
     }
@@ -275,6 +298,8 @@ mod tests {
             "{table}"
         );
         assert!(table.contains("| get1 | 2.00 ±10.0 % | 0.500 ±0.0 % | 4.00 |"), "{table}");
+        let times = super::times(&results);
+        assert!(times.contains("| get1 | 125 + 375 | 500 + 1500 |"), "{times}");
         let text = all(&Results { loads: results, ..Results::default() });
         assert!(!text.contains("Open loop") && !text.contains("Hit ratios"));
     }

@@ -166,7 +166,8 @@ mod tests {
     fn a_row_shows_size_ratio_and_cost() {
         let mut counters = Counters::default();
         (counters.counts.gets, counters.counts.hits) = (1000, 900);
-        let record = Outcome { counters, elapsed_s: 1.0, server_cpu_s: Some(0.5) }.record();
+        let record =
+            Outcome { counters, elapsed_s: 1.0, server_cpu_s: Some(0.5), server_user_s: Some(0.1) }.record();
         let (size, resident) = (8 << 20, 17 << 19);
         let row = Row {
             size,
