@@ -128,6 +128,10 @@ impl<S: Service> Worker<S> {
     }
 
     fn on_event(&mut self, event: Event, is_idle: bool) {
+        // What is executed next may close connections of the group.
+        if event.token.0 < FIRST_CONNECTION {
+            self.serve_group();
+        }
         match event.token {
             BELL => {
                 self.admit_arrivals();

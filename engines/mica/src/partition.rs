@@ -191,6 +191,13 @@ impl<S: ItemStore> Partition<S> {
         bytes_of(buckets, share) + spares.next_multiple_of(share.step)
     }
 
+    /// Whether the share of a cache has room for another spare bucket beside the items. At most half of the share is index, as when the index grows.
+    pub(crate) fn has_room_for_spare(&self, share: Share) -> bool {
+        let spares = (self.index.spares_reached() + 1) as usize * BUCKET_BYTES;
+        let cost = bytes_of(self.index.claimed(), share) + spares.next_multiple_of(share.step);
+        cost <= share.bytes / 2 && cost + self.store_bytes(share) <= share.bytes
+    }
+
     /// Whether the end of the store has to be computed for this share.
     #[inline(always)]
     pub(crate) fn is_sized_for(&self, share: Share) -> bool {

@@ -13,7 +13,7 @@ use guira_memory::Region;
 use guira_sync::clock::Seconds;
 
 /// How many buckets of a chain are looked through without holding the partition: links may be torn, and lead in a circle.
-const CHAIN_MAX: usize = 64;
+pub(crate) const CHAIN_MAX: usize = 64;
 
 /// What a look at an entry found.
 pub(crate) enum Seen {

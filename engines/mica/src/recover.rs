@@ -1,7 +1,7 @@
 //! Checking a partition of a Region that another engine left: every slot has to lead to an item, and every item to be led to.
 
 use crate::entry::Anchor;
-use crate::index::Bucket;
+use crate::index::{Bucket, Index};
 use crate::partition::Partition;
 use crate::plan::Plan;
 use crate::store::{ItemStore, OffsetSum};
@@ -23,19 +23,39 @@ pub(crate) fn recover<S: ItemStore>(
 fn slots_in_use<S: ItemStore>(region: &Region, plan: &Plan, partition: &Partition<S>) -> Option<OffsetSum> {
     let mut in_use = OffsetSum::default();
     let index = partition.index();
+    let mut spares = Spares { is_known: vec![false; index.spares_reached() as usize] };
+    let mut chained = 0;
     for number in 0..index.buckets() as u32 {
         let main = index.bucket(number);
         main.begin()?;
-        let (mut bucket, mut left) = (main, index.spares_reached() + 1);
+        let mut bucket = main;
         loop {
             check_bucket((region, plan), partition, number, [main, bucket], &mut in_use)?;
-            let Some(next) = index.behind(bucket) else { break };
-            // More than there are: they lead in a circle.
-            left = left.checked_sub(1).filter(|left| *left > 0)?;
+            let Some(next) = spares.follow(index, bucket.link())? else { break };
             bucket = next;
+            chained += 1;
         }
     }
-    Some(in_use)
+    let mut free = spares.follow(index, index.first_free())?;
+    while let Some(bucket) = free {
+        free = spares.follow(index, bucket.link())?;
+    }
+    (chained == index.spares_in_use() && !spares.is_known.contains(&false)).then_some(in_use)
+}
+
+/// The spare buckets that were ever used. Each is in one chain, or free.
+struct Spares {
+    is_known: Vec<bool>,
+}
+
+impl Spares {
+    /// The bucket that a link leads to, if it leads anywhere. `None` if that was never used, or is led to by two links.
+    fn follow<'i>(&mut self, index: &'i Index, link: u32) -> Option<Option<Bucket<'i>>> {
+        let Some(number) = (link as usize).checked_sub(1) else { return Some(None) };
+        let is_known = self.is_known.get_mut(number).filter(|is_known| !**is_known)?;
+        *is_known = true;
+        index.linked(link).map(Some)
+    }
 }
 
 /// Adds the offsets of a bucket: one of the chain of `main`, or `main` itself.

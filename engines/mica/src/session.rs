@@ -9,7 +9,7 @@ use crate::maintain::{self, NextPartitions};
 use crate::partition::{Home, partition_of};
 use crate::pending::MicaPending;
 use crate::pin::MicaPin;
-use crate::reader::{Look, Reader, Seen};
+use crate::reader::{CHAIN_MAX, Look, Reader, Seen};
 use crate::refill::refill;
 use crate::store::{ItemStore, Log};
 use crate::update;
@@ -217,15 +217,18 @@ impl<S: ItemStore> MicaSession<S> {
         let core = self.local.core();
         let part = &core.partitions[home.partition];
         let (index, store) = (part.index(), part.store());
-        let bucket = index.bucket(index.bucket_of(home.place, index.extent()));
-        let is_flushed = |slot| {
-            let offset = bucket.offset(slot);
+        let main = index.bucket(index.bucket_of(home.place, index.extent()));
+        let is_flushed = |offset| {
             store.is_flushed(offset)
                 && Entry::at(core.shell.region(), store.at(offset), now)
                     .is_some_and(|entry| entry.key_is(key.bytes))
         };
         // It may change meanwhile: this is for statistics only.
-        if bucket.tagged(Tag::of(key.hash.0)).any(is_flushed) { MissKind::Flushed } else { MissKind::Absent }
+        let tag = Tag::of(key.hash.0);
+        let mut buckets = std::iter::once(main).chain(index.chain_of(main)).take(CHAIN_MAX);
+        let was_flushed =
+            buckets.any(|bucket| bucket.tagged(tag).any(|slot| is_flushed(bucket.offset(slot))));
+        if was_flushed { MissKind::Flushed } else { MissKind::Absent }
     }
 }
 

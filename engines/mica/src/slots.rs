@@ -27,8 +27,8 @@ pub(crate) fn has_slot<S: ItemStore>(writer: &Writer<'_, S>, main: Bucket<'_>) -
         || index.may_grow_chain(main) && index.has_spare()
 }
 
-/// A slot for an item of the bucket. A full bucket gets a spare bucket (MICA, section 4.3.3). A cache whose memory is full, or that has no spare bucket left,
-/// evicts the item of the bucket that is furthest behind the tail (section 4.3.2).
+/// A slot for an item of the bucket. A full bucket gets a spare bucket (MICA, section 4.3.3). A cache whose log has gone around, or that has no spare bucket
+/// left, evicts the item of the bucket that is furthest behind the tail (section 4.3.2).
 pub(crate) fn slot_in<'w, S: ItemStore>(
     writer: &'w Writer<'_, S>,
     main: Bucket<'w>,
@@ -62,7 +62,10 @@ fn slot_in_cache<'w, S: ItemStore>(writer: &'w Writer<'_, S>, main: Bucket<'w>) 
     if let Some(slot) = index.chain_of(main).find_map(free_slot) {
         return slot;
     }
-    let may_chain = !writer.part().store().is_evicting() && index.may_grow_chain(main);
+    let part = writer.part();
+    let may_chain = !part.store().is_evicting()
+        && index.may_grow_chain(main)
+        && part.has_room_for_spare(writer.core().sizing.share());
     let spare = may_chain.then(|| index.take_spare()).flatten();
     spare.map_or(Slot::Displaced(displaced), Slot::Spare)
 }

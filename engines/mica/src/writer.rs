@@ -208,7 +208,10 @@ impl<'s, S: ItemStore> Writer<'s, S> {
     /// Removes the item in a slot if it is dead, or stamps it; empties the slot if there is no item. True if an item was removed.
     fn remove_if_dead(&mut self, main: Bucket<'_>, (bucket, slot): (Bucket<'_>, usize)) -> bool {
         let Some(found) = self.found_in(main, (bucket, slot)) else {
-            main.change(|| bucket.clear(slot));
+            main.change(|| {
+                bucket.clear(slot);
+                self.part.index().tighten(main);
+            });
             return false;
         };
         let is_dead = self.is_dead(&found);

@@ -162,9 +162,10 @@ impl<S: Session> RequestHandler for NodeService<S> {
         full: usize,
         outbox: &mut Outbox<S::Pin>,
     ) -> usize {
-        // Members that a full outbox leaves for another batch are counted twice.
-        members.iter().for_each(|_| self.rounds.turn());
-        self.interpreter.run_group(input, members, full, outbox)
+        let done = self.interpreter.run_group(input, members, full, outbox);
+        // The others have turns of their own.
+        members[..done].iter().filter(|member| member.taken > 0).for_each(|_| self.rounds.turn());
+        done
     }
 
     /// A quiescent point: this thread holds nothing that it found without a lock.

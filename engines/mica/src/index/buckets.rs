@@ -1,4 +1,4 @@
-//! The index of a partition. A full bucket gets a spare one behind it (MICA, section 4.3.3); in a cache whose memory is full, it evicts (section 4.3.2).
+//! The index of a partition. A full bucket gets a spare one behind it (MICA, section 4.3.3); in a cache whose log has gone around, it evicts (section 4.3.2).
 //!
 //! **It grows.** The paper's index has a fixed size. Here the size of items is not known beforehand, so an index begins small and grows with their
 //! number. A key belongs to bucket `place · buckets / 2^32`, where its *place* is 32 bits of its hash: with more buckets every key moves up, and the
@@ -225,6 +225,11 @@ impl Index {
             self.free_spare.set(u64::from(link));
             self.spares_used.add(1u64.wrapping_neg());
         }
+    }
+
+    /// The link to the first free spare bucket; 0 if there is none.
+    pub(crate) fn first_free(&self) -> u32 {
+        self.free_spare.get() as u32
     }
 
     /// How many spare buckets were ever used.

@@ -1,4 +1,4 @@
-//! Spare buckets behind full ones (MICA, section 4.3.3). A cache uses them until its memory is full.
+//! Spare buckets behind full ones (MICA, section 4.3.3). A cache uses them until its log goes around.
 
 use super::bucket::Bucket;
 use super::buckets::Index;

@@ -314,6 +314,24 @@ fn nothing_is_lost_while_memory_is_not_full() {
     check(&engine);
 }
 
+/// An index with more than half of the memory could not be restored.
+#[test]
+fn spare_buckets_leave_the_index_at_most_half_of_the_memory() {
+    let engine = MicaEngine::open(MicaOptions { partitions: 1, ..options(64 * MIB) }).unwrap();
+    let mut session = engine.session();
+    fill(&mut session, "key", 50_000, 8);
+    let least = 2 * usize::try_from(engine.stats().index_bytes).unwrap();
+    let sizes = (least..=64 * MIB).step_by(64 << 10);
+    let memory = sizes.into_iter().find(|memory| engine.resize(*memory).is_ok()).unwrap();
+    for round in 0..20 {
+        fill(&mut session, &format!("round{round}-"), 20_000, 8);
+        assert!(engine.stats().index_bytes <= memory as u64 / 2, "round {round}: {:?}", engine.stats());
+        engine.resize(memory).unwrap();
+    }
+    drop(session);
+    check(&engine);
+}
+
 /// With hashes that clients choose, all keys can have one bucket.
 #[test]
 fn a_chain_has_an_end() {
