@@ -21,12 +21,21 @@ const POLLED_MAX: usize = 16;
 /// How soon a connection that waits for other threads has another turn.
 const MOMENT: Duration = Duration::from_millis(1);
 
-/// What is to happen after a connection was received from for a group.
+/// The next step of a connection after [`Clients::receive`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Received {
     Done,
-    /// It has a turn of its own, with so many bytes that were received.
+    /// A turn of its own, with so many received bytes.
     Turn(usize),
+}
+
+/// The connection of a member, unless that is closed.
+fn member_of<'c, S: RequestHandler>(
+    connections: &'c mut [Option<Connection<S>>],
+    member: &Member,
+) -> Option<&'c mut Connection<S>> {
+    let connection = connections.get_mut(member.place)?.as_mut()?;
+    connection.is(member).then_some(connection)
 }
 
 #[derive(Debug)]
@@ -213,7 +222,7 @@ impl<S: RequestHandler> Clients<S> {
         }
     }
 
-    /// Receives from a connection whose requests may be executed together with those of others. Returns what is to happen next.
+    /// Receives from a connection, and adds the connection to the group if that may execute its requests.
     pub(crate) fn receive(&mut self, index: usize, service: &S, group: &mut Group) -> Received {
         let is_short = self.host.budget.is_short();
         let Some(connection) = self.connections.get_mut(index).and_then(Option::as_mut) else {
@@ -243,58 +252,30 @@ impl<S: RequestHandler> Clients<S> {
         }
     }
 
-    fn member(&mut self, member: &Member) -> Option<&mut Connection<S>> {
-        let connection = self.connections.get_mut(member.place)?.as_mut()?;
-        connection.is(member).then_some(connection)
-    }
-
-    /// Sends the replies to a group, and leaves the outbox empty.
-    pub(crate) fn send_replies(&mut self, members: &[Member], service: &mut S, outbox: &mut Outbox<S::Pin>) {
-        let (now, mut from, mut written) = (service.now(), ReplyEnd::default(), 0);
+    /// Sends the replies to a group, and leaves the outbox empty. Replies with inserts are sent in the connection's own turn.
+    pub(crate) fn send_replies(&mut self, members: &[Member], now: Seconds, outbox: &mut Outbox<S::Pin>) {
+        let (mut from, mut written) = (ReplyEnd::default(), 0);
         for member in members.iter().filter(|member| member.taken > 0) {
             let end = std::mem::replace(&mut from, member.replied);
-            let Some(connection) = self.member(member) else { continue };
-            let replied = match outbox.bytes_between(end, member.replied) {
-                Some(bytes) => connection.reply(bytes, now).map(|sent| written += sent as u64),
-                None => {
-                    outbox.pass(end);
-                    self.reply_with(member.place, service, outbox)
-                }
+            let Some(connection) = member_of(&mut self.connections, member) else { continue };
+            let Some(bytes) = outbox.bytes_between(end, member.replied) else {
+                outbox.pass(end);
+                connection.reply_later(self.spares.take_rest(outbox), now);
+                continue;
             };
-            if let Err(reason) = replied {
-                self.close(member.place, reason);
+            match connection.reply(bytes, now) {
+                Ok(sent) => written += sent as u64,
+                Err(reason) => self.close(member.place, reason),
             }
         }
         outbox.forget_all();
         self.traffic.add(TrafficCount::BytesWritten, written);
     }
 
-    fn reply_with(
-        &mut self,
-        index: usize,
-        service: &mut S,
-        outbox: &mut Outbox<S::Pin>,
-    ) -> Result<(), CloseReason> {
-        let Some(connection) = self.connections[index].as_mut() else { return Ok(()) };
-        let (budget, traffic) = (&self.host.budget, &self.traffic);
-        let (paused, spares) = (&mut self.paused, &mut self.spares);
-        let (input, received) = (&mut [][..], &[][..]);
-        connection.reply_with(&mut Scratch {
-            service,
-            budget,
-            traffic,
-            input,
-            received,
-            outbox,
-            spares,
-            paused,
-        })
-    }
-
     /// The place of a member that needs a turn of its own, and the part of the group's input that is for that turn.
     pub(crate) fn rest_of(&mut self, member: &Member, group: &Group) -> Option<(usize, Range<usize>)> {
         let rest = member.rest();
-        let connection = self.member(member)?;
+        let connection = member_of(&mut self.connections, member)?;
         if connection.is_blocked() {
             connection.keep_input(group.input(rest));
             return Some((member.place, 0..0));
@@ -340,7 +321,7 @@ impl<S: RequestHandler> Clients<S> {
                 let rank = connection.rank(now);
                 // Where much is held one after the other comes to its end, or is found not to read, before all hold as much as they can,
                 // here and in the kernel.
-                if connection.may_go_on() && self.is_crowded() {
+                if connection.may_continue() && self.is_crowded() {
                     self.again.push_first(index);
                 } else {
                     self.again.push(index, rank);

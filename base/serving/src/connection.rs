@@ -73,7 +73,7 @@ pub(crate) struct Scratch<'w, S: RequestHandler> {
     pub(crate) budget: &'w ConnBudget,
     pub(crate) traffic: &'w TrafficCounters,
     pub(crate) input: &'w mut [u8],
-    /// What was received from the connection already.
+    /// Input that was received before the turn.
     pub(crate) received: &'w [u8],
     pub(crate) outbox: &'w mut Outbox<S::Pin>,
     pub(crate) spares: &'w mut Spares<S::Pin>,
@@ -203,7 +203,7 @@ impl<S: RequestHandler> Connection<S> {
         self.ending = Ending::Over(CloseReason::Normal);
     }
 
-    /// Sends the replies to requests that were executed together with those of others. The outbox has nothing else. Returns the bytes sent.
+    /// Sends replies to requests that were executed in a group. Returns the number of bytes sent; the rest remains unsent.
     pub(crate) fn reply(&mut self, bytes: &[u8], now: Seconds) -> Result<usize, CloseReason> {
         self.has_asked = true;
         self.facts.active(now);
@@ -219,12 +219,11 @@ impl<S: RequestHandler> Connection<S> {
         Ok(sent)
     }
 
-    /// The same for replies with inserts, which are all that the outbox has.
-    pub(crate) fn reply_with(&mut self, scratch: &mut Scratch<'_, S>) -> Result<(), CloseReason> {
+    /// Keeps such replies for the next turn.
+    pub(crate) fn reply_later(&mut self, replies: Box<Outbox<S::Pin>>, now: Seconds) {
         self.has_asked = true;
-        self.facts.active(scratch.service.now());
-        self.share.begin(scratch.service.now(), None);
-        self.flush(scratch).map_err(|_| CloseReason::Error)
+        self.facts.active(now);
+        self.unsent = Some(replies);
     }
 
     /// Whether a reply was not sent altogether, or cannot be.
@@ -268,7 +267,7 @@ impl<S: RequestHandler> Connection<S> {
     }
 
     /// As [`Share::may_continue`].
-    pub(crate) fn may_go_on(&self) -> bool {
+    pub(crate) fn may_continue(&self) -> bool {
         self.share.may_continue()
     }
 

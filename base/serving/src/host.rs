@@ -73,7 +73,7 @@ pub struct Host {
     traffic: Vec<Arc<TrafficCounters>>,
     observer: Arc<dyn ConnectionObserver>,
     refresh_lines: RateLimited,
-    lifecycle: Lifecycle,
+    pub(crate) lifecycle: Lifecycle,
     /// LOCK: given_away. Leaf. Connections for another server.
     given_away: Mutex<Vec<Arrival>>,
 }
@@ -129,20 +129,10 @@ impl Host {
         self.mailboxes.iter().for_each(|mailbox| mailbox.ring());
     }
 
-    /// A worker accepts connections from now on.
-    pub(crate) fn begin_to_accept(&self) {
-        self.lifecycle.begin_to_accept();
-    }
-
     /// The acceptor accepts no more, and has distributed all its connections.
     pub(crate) fn end_to_accept(&self) {
         self.lifecycle.end_to_accept();
         self.ring();
-    }
-
-    /// Whether connections may still arrive in the mailboxes.
-    pub(crate) fn is_accepting(&self) -> bool {
-        self.lifecycle.is_accepting()
     }
 
     /// Stops accepting. The workers end once their connections are idle.
@@ -163,10 +153,6 @@ impl Host {
         self.stop();
     }
 
-    pub(crate) fn is_handing_over(&self) -> bool {
-        self.lifecycle.is_handing_over()
-    }
-
     pub(crate) fn give_away(&self, arrivals: impl IntoIterator<Item = Arrival>) {
         self.given_away.lock().extend(arrivals);
     }
@@ -182,10 +168,6 @@ impl Host {
 
     pub fn is_stopping(&self) -> bool {
         self.lifecycle.is_stopping()
-    }
-
-    pub(crate) fn is_abandoned(&self) -> bool {
-        self.lifecycle.is_abandoned()
     }
 
     /// Reads the files again that may have changed: users and certificates. What fails is logged, and what was known before stays.

@@ -15,6 +15,7 @@ pub(crate) struct Lifecycle {
 }
 
 impl Lifecycle {
+    /// A worker accepts connections from now on.
     pub(crate) fn begin_to_accept(&self) {
         self.accepting.store(true, Ordering::Relaxed);
     }
@@ -25,6 +26,7 @@ impl Lifecycle {
         self.accepting.store(false, Ordering::Release);
     }
 
+    /// Whether connections may still arrive in the mailboxes.
     pub(crate) fn is_accepting(&self) -> bool {
         self.accepting.load(Ordering::Acquire)
     }

@@ -55,7 +55,7 @@ impl<S: Service> Worker<S> {
         clients.poll.add(&*mailbox, BELL, Interest::Read)?;
         if let Some(acceptor) = &acceptor {
             acceptor.listen(&clients.poll, FIRST_LISTENER)?;
-            host.begin_to_accept();
+            host.lifecycle.begin_to_accept();
         }
         service.listen(&clients.poll)?;
         Ok(Worker {
@@ -128,7 +128,7 @@ impl<S: Service> Worker<S> {
     }
 
     fn on_event(&mut self, event: Event, is_idle: bool) {
-        // What is executed next may close connections of the group.
+        // Accepting and closing connections may close those of the group.
         if event.token.0 < FIRST_CONNECTION {
             self.serve_group();
         }
@@ -158,7 +158,7 @@ impl<S: Service> Worker<S> {
             Received::Done => {}
             Received::Turn(bytes) => {
                 let received = self.group.last(bytes);
-                // A long turn does not come before those who sent little.
+                // A long turn does not delay the connections of the group.
                 if bytes > 0 {
                     self.serve_group();
                 }
@@ -176,7 +176,7 @@ impl<S: Service> Worker<S> {
         while !members.is_empty() {
             let done = self.service.run_group(input, members, OUTBOX_FULL, &mut self.outbox);
             let (served, others) = members.split_at_mut(done);
-            self.clients.send_replies(served, &mut self.service, &mut self.outbox);
+            self.clients.send_replies(served, self.service.now(), &mut self.outbox);
             members = others;
         }
         self.service.end_turn();
@@ -270,13 +270,13 @@ impl<S: Service> Worker<S> {
     /// The server stops: whether this worker may end.
     fn is_over(&mut self) -> bool {
         self.end_to_accept();
-        let is_abandoned = self.host.is_abandoned();
-        if self.host.is_accepting() && !is_abandoned {
+        let is_abandoned = self.host.lifecycle.is_abandoned();
+        if self.host.lifecycle.is_accepting() && !is_abandoned {
             return false;
         }
         // Those that were accepted last.
         self.admit_arrivals();
-        let is_empty = if self.host.is_handing_over() {
+        let is_empty = if self.host.lifecycle.is_handing_over() {
             self.clients.hand_over(self.service.now())
         } else {
             self.clients.close_those_at_rest()

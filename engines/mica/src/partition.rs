@@ -191,7 +191,7 @@ impl<S: ItemStore> Partition<S> {
         bytes_of(buckets, share) + spares.next_multiple_of(share.step)
     }
 
-    /// Whether the share of a cache has room for another spare bucket beside the items. At most half of the share is index, as when the index grows.
+    /// Whether another spare bucket of a cache fits into the share. At most half of the share is index, as when the index grows.
     pub(crate) fn has_room_for_spare(&self, share: Share) -> bool {
         let spares = (self.index.spares_reached() + 1) as usize * BUCKET_BYTES;
         let cost = bytes_of(self.index.claimed(), share) + spares.next_multiple_of(share.step);

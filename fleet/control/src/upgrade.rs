@@ -1,4 +1,4 @@
-//! A member upgrades its server when it is requested to: by a command of the operator's, once for each order.
+//! A member upgrades its server by a command of the operator, once for each order.
 
 use crate::etcd::{EtcdError, Outcome};
 use crate::order::{Order, OrderState};

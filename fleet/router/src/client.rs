@@ -76,7 +76,7 @@ impl Conversation for Client {
     }
 }
 
-/// Keys of one get that are requested at once: others wait until the client was sent these.
+/// Keys of one get that are sent to servers at once. The others wait until the client has received these.
 pub(crate) const KEYS_MAX: usize = 1024;
 
 /// How clients of ElastiCache ask where to connect. No memcached knows it.
@@ -215,7 +215,7 @@ impl Turn<'_> {
         if room > 0 || self.flow.is_released(self.client.from) || self.is_about_router(input) {
             return Room::For(room.max(1));
         }
-        // It continues when it was sent what it waits for.
+        // The client continues when it has received the replies that it waits for.
         if self.outbox.open_slots() > 0 {
             return Room::Nowhere;
         }

@@ -150,7 +150,7 @@ impl Service for RouterService {
         self.flow.retire_servers(&self.walks, round.clients.poll());
         self.send_held(round.clients);
         self.hand_out_all(round.clients);
-        // Those who continue may be gone: then others do, in another round.
+        // Released clients may be gone: then the next round releases others.
         let is_released = self.flow.release();
         if is_released {
             self.hand_out_all(round.clients);

@@ -86,7 +86,7 @@ fn is_get(request: &[u8]) -> bool {
         Some(b"mg") => !all.skip(1).any(|flag| matches!(flag[0], b'N' | b'R' | b'T')),
         _ => false,
     };
-    // A get of more keys is requested in parts, each after the one before it was sent.
+    // A get of more keys is sent in parts, each after the reply to the part before.
     let keys = words(line).count().saturating_sub(1);
     is_known && keys <= KEYS_MAX && memchr::memchr(b'\n', line).is_none()
 }

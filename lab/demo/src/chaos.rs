@@ -31,7 +31,7 @@ const LANES: [&[Role]; 2] = [
 const FAULT_MAX_MS: u64 = 8000;
 const PAUSE_MAX_MS: u64 = 3000;
 
-/// Begins, if nobody else has. It continues in a thread of its own.
+/// Begins, unless faults are being injected already, in a thread of its own.
 ///
 /// # Errors
 /// Why that cannot be.

@@ -111,7 +111,7 @@ pub fn items_at(addr: SocketAddr) -> u64 {
 }
 
 impl Replay {
-    /// Opens the trace. Who does that again has all of it only if it is a file: a pipe continues where it was left.
+    /// Opens the trace. A file begins again each time; a pipe continues where the last reader stopped.
     ///
     /// # Errors
     /// When it cannot be read, or is none.

@@ -60,7 +60,7 @@ pub(crate) struct MemorySplit {
     pub(crate) rings: usize,
     /// For the advisor; 0 without one.
     pub(crate) advice: usize,
-    /// For which keys are requested most; 0 if that is not to be known.
+    /// For the counts of the most requested keys; 0 without them.
     pub(crate) top_keys: usize,
     pub(crate) engine: usize,
 }

@@ -126,7 +126,7 @@ mod tests {
                 assert!((0.009..=0.013).contains(&share), "rounds of {step} us, turns of {took:?}: {share}");
             }
         }
-        // A server that is queried seldom: one turn for each request.
+        // A server with few requests: one turn for each.
         assert_eq!(crawled(10_000, TURN), 100 * TURN);
     }
 

@@ -88,7 +88,7 @@ const HISTORY: &[&str] = &[
 const PROGRAMS: &[&str] = &["base/", "bin/", "engines/", "fleet/", "node/"];
 
 const DOCUMENTS: Area = Area { name: "documents", limit: 2, has: is_document };
-const COMMENTS: Area = Area { name: "comments of the fleet and the node", limit: 307, has: is_named };
+const COMMENTS: Area = Area { name: "comments of the fleet and the node", limit: 298, has: is_named };
 const NAMES: Area = Area { name: "names of the fleet and the node", limit: 27, has: is_named };
 const STRINGS: Area = Area { name: "texts of programs", limit: 0, has: is_program };
 

@@ -138,8 +138,8 @@ impl Builder {
     }
 
     /// Gets go by UDP, to the port that the server has for TCP, with no repetition: a lost reply is
-    /// [`super::ErrorKind::Timeout`]. Servers over TLS and sockets of this host are requested by their
-    /// connections all the same.
+    /// [`super::ErrorKind::Timeout`]. Gets to servers with TLS and to UNIX sockets still use
+    /// connections.
     #[must_use]
     pub fn udp_gets(self) -> Self {
         Self { gets: Gets::Udp, ..self }

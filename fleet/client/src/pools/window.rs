@@ -14,7 +14,7 @@ pub struct Window {
     era: u32,
 }
 
-/// Since which loss a key has been outstanding. Keys that were requested before the window was halved say nothing about the halved one.
+/// The number of losses before a key was sent. A loss of a key from before the window was halved does not halve the window again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Era(u32);
 

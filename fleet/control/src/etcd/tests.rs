@@ -18,12 +18,12 @@ fn hung() -> (TcpListener, String) {
     (listener, endpoint)
 }
 
-/// A member that answers after this time; what it was queried is put into `asked`.
+/// A member that replies after this time, and pushes each request to `asked`.
 fn answering(after: Duration, answer: &'static str, asked: Arc<Mutex<Vec<String>>>) -> String {
     answering_by(move |_| after, answer, asked)
 }
 
-/// A member that answers after a time that is told by how many requests there were before.
+/// A member that replies after a time that depends on the number of earlier requests.
 fn answering_by(
     after: impl Fn(usize) -> Duration + Clone + Send + 'static,
     answer: &'static str,

@@ -126,8 +126,8 @@ impl Delivery {
         }
     }
 
-    /// Waits until the target answers a delete of a key that nobody has, whatever it says. It is queried often, since it may be there for a moment only, and a whole batch is
-    /// not sent to somebody who is not there.
+    /// Waits until the target replies to a delete of a key that does not exist. The invalidator retries often, since the target may be up for a moment only,
+    /// and sends no whole batch to a target that is down.
     fn wait_for_answer(&self) -> Result<Option<Connection>, Stopped> {
         for wait in waits_for_answer() {
             let result =
@@ -436,10 +436,10 @@ mod tests {
         running.delete(1, &["a", "b"]);
         let keys = ["delete a", "delete b"];
         let accept = || listener.accept().unwrap().0;
-        // Who has answered is sent all of it again.
+        // The target has replied: all deletes are sent again.
         assert_eq!(serve(&accept(), 2, "DELETED\r\nSERVER_ERROR timeout\r\n"), keys);
         assert_eq!(serve(&accept(), 2, "DELETED\r\n"), keys);
-        // Who has closed the connection is queried first.
+        // The target has closed the connection: a probe is sent first.
         let stream = accept();
         assert_eq!(serve(&stream, 1, "NOT_FOUND\r\n"), ["delete guira-invalidator"]);
         assert_eq!(serve(&stream, 2, "HD\r\n"), keys);

@@ -68,7 +68,7 @@ pub(crate) trait Changes {
     /// The log was read up to here.
     fn passed(&mut self, _place: Place) {}
 
-    /// The log continues at `position`, and what it has said before that is lost.
+    /// The log continues at `position`, and the changes before that are lost.
     fn skipped(&mut self, position: &str, when: u64) -> Result<(), Stopped>;
 }
 

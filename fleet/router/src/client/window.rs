@@ -64,7 +64,7 @@ impl Window {
         keys.clamp(KEYS_MIN, KEYS_MAX).saturating_sub(self.open as usize)
     }
 
-    /// It has asked for this many keys.
+    /// The client has requested this many keys.
     #[inline]
     pub(super) fn sent(&mut self, keys: u32) {
         self.open += keys;

@@ -361,7 +361,7 @@ fn a_server_that_has_left_while_it_was_out_is_not_asked_whether_it_is_back() {
     bench.go_by_server(1);
     bench.workers[0].pass(Duration::from_secs(600));
     assert_eq!(bench.servers.connections(), 0);
-    // It comes back, and is queried at once.
+    // The server comes back, and receives the next request.
     bench.go_by_server(0);
     bench.workers[0].send(Op::Get, "k");
     bench.workers[0].expect_request(&mut bench.servers, 0, "get k\r\n").write_all(b"END\r\n").unwrap();

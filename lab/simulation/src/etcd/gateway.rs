@@ -91,7 +91,7 @@ fn write(stream: &mut TcpStream, (status, text): &Answer) -> io::Result<()> {
     stream.write_all(format!("{head}Content-Length: {}\r\n\r\n{text}", text.len()).as_bytes())
 }
 
-/// Reports a change, once: nobody reads what is behind it.
+/// Reports one change: clients read no second.
 fn watch(etcd: &Mutex<Etcd>, stream: &mut TcpStream, request: &Value) -> io::Result<()> {
     stream.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")?;
     let (keys, first) = (keys(request), first_revision(request));

@@ -1,4 +1,4 @@
-//! A burst of datagrams: all requests are read first, and for each its bucket is requested, then its item, then they are executed in order
+//! A burst of datagrams: all requests are read first, and the bucket of each is prefetched, then its item, then they are executed in order
 //! (MICA, section 4.3.1 has the same stages for one packet after another).
 
 use super::Place;

@@ -491,7 +491,7 @@ fn what_was_asked_by_udp_for_nobody_does_not_go_on_after_a_pause() {
 #[test]
 fn a_server_that_replied_to_another_thread_as_it_was_taken_out_of_service_is_probed() {
     let mut bench = bench(Builder::servers(&TWO[..1]));
-    // Who has put it out has not said when it is queried, or that was taken away by an answer which came before.
+    // The server is out of service, and no probe is scheduled: an earlier reply has removed the schedule.
     bench.plan.servers()[0].health.record_hard_failure(&HEALTH);
     assert!(bench.plan.servers()[0].probes().is_none());
     bench.core.probe();
@@ -512,13 +512,13 @@ fn one_thread_of_all_asks_a_server_that_is_out_and_none_asks_one_that_is_in() {
     bench.core.probe();
     other.probe();
     assert_eq!(bench.sent(), [(0, "mn\r\n".to_owned())]);
-    assert_eq!(other.take_dirty(), [], "the first has asked it");
+    assert_eq!(other.take_dirty(), [], "the first core has sent the probe");
     bench.core.receive(0, b"MN\r\n");
     assert!(bench.plan.servers()[0].health.is_up() && bench.plan.servers()[0].probes().is_none());
     bench.at(1_000_000);
     bench.core.probe();
     assert_eq!(bench.sent(), []);
-    // The next time that it is out, it is queried as soon as the first time.
+    // The next failure begins again with the first probe interval.
     bench.core.close(0, Fault::Unreachable);
     other.set_time(1_800_000_000, 1_001_000);
     other.probe();

@@ -147,7 +147,7 @@ fn a_server_whose_addresses_all_refuse_is_out_after_one_attempt_at_each() {
     assert_eq!(error.to_string(), "cannot connect to 127.0.0.1:1: Connection refused");
     bench.probe();
     bench.turn_until("the end of a probe", Link::is_closed);
-    // The name has another address by the time it is queried again.
+    // The name has another address when the next probe is due.
     let (listener, address) = listen();
     bench.server().addresses.replace([address]);
     bench.probe();
@@ -164,7 +164,7 @@ fn a_server_whose_first_address_is_silent_is_reached_by_the_second() {
     assert!(bench.server().health.is_up());
     let call = bench.send_get();
     assert_eq!(bench.session.peers[0].link.address(), Some(&Address::Tcp(listener.local_addr().unwrap())));
-    // That is silent too: it is out until it is queried again.
+    // The second address is silent too: the server is out of service until the next probe.
     bench.give_up_connecting();
     assert_eq!(bench.reply(call).unwrap_err().kind(), &ErrorKind::Unreachable);
     bench.probe();
@@ -335,7 +335,7 @@ fn a_late_answer_of_a_server_that_has_left_is_not_taken_for_that_of_another_with
     fleet.sessions[0].expire();
     assert_eq!(fleet.reply(0, call).unwrap_err().kind(), &ErrorKind::Timeout);
     assert_eq!(fleet.go_by(&[3]), 0, "the number of the first is given to the fourth");
-    // The client has closed the connection. Both servers are queried with the same opaque.
+    // The client has closed the connection. It sends the same opaque to both servers.
     let _ = late.write_all(b"VA 3 f0 O0\r\nold\r\n");
     let call = fleet.send_get(0);
     let (server, mut stream) = fleet.expect_request(0);

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// A read that finds nothing comes back after this time, so that what was acknowledged meanwhile is sent.
 pub(super) const READ_WAIT: Duration = Duration::from_millis(100);
-/// This many of them are one second, after which whoever reads is told that there was nothing.
+/// So many reads take a second, after which the reader reports that no change has come.
 const READS: u32 = 10;
 /// How much of a line that is skipped is shown, in bytes.
 const SHOWN_MAX: usize = 200;

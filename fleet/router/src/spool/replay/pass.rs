@@ -62,7 +62,7 @@ pub(crate) struct Replay {
     forgiven_s: u64,
 }
 
-/// Whom deletes are for that stay in order: a server, under the name of a pool. Another pool may continue when that is gone.
+/// The destination of deletes that stay in order: a server, in a pool. If the pool is gone, another pool with the server may deliver them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Addressee {
     server: Address,
@@ -225,7 +225,7 @@ impl Replay {
                 continue;
             }
             if let Some(rests) = self.known.get(name) {
-                // All are queried, so that those which are passed over stay so.
+                // `is_ready` is called for each server, so that servers which are skipped stay so.
                 let homed = rests.iter().filter(|(_, rest)| rest.reason != LeftReason::Homeless);
                 let ready = homed.filter(|(whom, _)| self.is_ready(&mut pass, &whom.server)).count();
                 if ready == 0 {
