@@ -1,8 +1,8 @@
 //! The connections of one worker, and which of them have another turn.
 
-use crate::connection::{Connection, Scratch, Turn};
+use crate::connection::{Connection, Joined, Scratch, Turn};
 use crate::group::{Group, LITTLE, Member};
-use crate::outbox::{Outbox, ReplyEnd, Spares};
+use crate::outbox::{Outbox, ReplyEnd, SlotId, Spares};
 use crate::queue::{Queue, Rank};
 use crate::request_handler::{Conversation, Due, ReplyTo, RequestHandler, Unread};
 use crate::tokens::FIRST_CONNECTION;
@@ -17,6 +17,9 @@ use std::time::Duration;
 /// While more connections than this have much to do, the poller is not asked about others of them: it would report each of them in each
 /// round.
 const POLLED_MAX: usize = 16;
+
+/// A longer reply is not sent by [`Clients::answer_alone`], so that little is copied if the socket does not take it.
+pub const ALONE_MAX: usize = 16 << 10;
 
 /// How soon a connection that waits for other threads has another turn.
 const MOMENT: Duration = Duration::from_millis(1);
@@ -118,6 +121,35 @@ impl<S: RequestHandler> Clients<S> {
         }
         if due == Due::Now {
             self.again.push(place, rank);
+        }
+        true
+    }
+
+    /// Sends the reply that has come for a slot at once, if the connection waits for this reply only and has nothing else to send.
+    /// `note` notes in the state that the reply has come. False if that is not so: then [`Clients::answer_when_due`] takes the reply.
+    pub fn answer_alone(
+        &mut self,
+        to: ReplyTo,
+        slot: SlotId,
+        reply: &[u8],
+        note: impl FnOnce(&mut S::State),
+    ) -> bool {
+        let place = to.place as usize;
+        let Some(connection) = self.connections.get_mut(place).and_then(Option::as_mut) else {
+            return false;
+        };
+        if reply.len() > ALONE_MAX || !connection.is_for(to) || !connection.awaits_only(slot) {
+            return false;
+        }
+        note(connection.state_mut());
+        match connection.reply_alone(reply) {
+            Ok(sent) => {
+                self.traffic.add(TrafficCount::BytesWritten, sent as u64);
+                if connection.needs_turn() {
+                    self.again.push(place, Rank::Light);
+                }
+            }
+            Err(reason) => self.close(place, reason),
         }
         true
     }
@@ -270,6 +302,28 @@ impl<S: RequestHandler> Clients<S> {
         }
         outbox.forget_all();
         self.traffic.add(TrafficCount::BytesWritten, written);
+    }
+
+    /// Executes what the connections of a group have sent, one after the other, and sends the replies.
+    pub(crate) fn run_joined(&mut self, service: &mut S, group: &Group, outbox: &mut Outbox<S::Pin>) {
+        for number in 0..group.len() {
+            let member = group.member(number);
+            let id = self.id(member.place);
+            let Some(connection) = member_of(&mut self.connections, &member) else { continue };
+            let (budget, traffic) = (&self.host.budget, &self.traffic);
+            let (paused, spares) = (&mut self.paused, &mut self.spares);
+            let (input, received) = (&mut [][..], group.input(member.rest()));
+            let scratch = &mut Scratch { service, budget, traffic, input, received, outbox, spares, paused };
+            let Ok(joined) = connection.run_joined(scratch) else {
+                self.close(member.place, CloseReason::Error);
+                continue;
+            };
+            let is_settled = connection.settle(budget, id) == Grant::Granted;
+            if joined == Joined::Turn || !is_settled {
+                self.again.push(member.place, Rank::Light);
+            }
+        }
+        service.end_turn();
     }
 
     /// The place of a member that needs a turn of its own, and the part of the group's input that is for that turn.

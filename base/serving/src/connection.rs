@@ -1,14 +1,14 @@
 //! A connection: a stream, the state of its protocol, and what could not be dealt with yet.
 
-use crate::outbox::{OUTBOX_FULL, OUTBOX_FULL_SHORT, Outbox, Sent, Spares};
+use crate::outbox::{OUTBOX_FULL, OUTBOX_FULL_SHORT, Outbox, Sent, SlotId, Spares};
 use crate::request_handler::{Conversation, Due, MoreRequested, ReplyTo, RequestHandler, Stopped};
 use crate::share::Share;
+use crate::unsent::Unsent;
 use crate::{
     Access, Arrival, CloseReason, ConnBudget, ConnId, ConnMemory, ConnectionFacts, Doing, Grant, Member,
     Rank, RateLimited, Speaks, TrafficCount, TrafficCounters,
 };
 use guira_protocol::binary::HEADER_BYTES;
-use guira_sync::atomic::Ordering;
 use guira_sync::clock::Seconds;
 use guira_transport::{Interest, Progress, Stream, TlsFailure, TlsFault};
 use std::fmt;
@@ -40,8 +40,7 @@ pub(crate) struct Connection<S: RequestHandler> {
     has_asked: bool,
     /// Input that was read and not taken yet.
     input: Vec<u8>,
-    /// Replies that the socket did not take yet. Nothing is read or executed before they were sent.
-    unsent: Option<Box<Outbox<S::Pin>>>,
+    unsent: Unsent<S::Pin>,
     /// What is waited for at the moment.
     pub(crate) interest: Interest,
     /// What it holds, as the budget knows.
@@ -64,6 +63,25 @@ enum Ending {
     Open,
     Leaves,
     Over(CloseReason),
+}
+
+impl Ending {
+    fn after(stopped: Stopped) -> Self {
+        match stopped {
+            Stopped::NeedsInput | Stopped::OutboxFull | Stopped::SliceOver | Stopped::Waits => Ending::Open,
+            Stopped::Leaves => Ending::Leaves,
+            Stopped::Over(reason) => Ending::Over(reason),
+        }
+    }
+}
+
+/// What follows after [`Connection::run_joined`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Joined {
+    /// The connection waits for its client, or for a reply.
+    Done,
+    /// The connection has a turn of its own.
+    Turn,
 }
 
 /// What a worker uses for one connection after another.
@@ -108,7 +126,7 @@ impl<S: RequestHandler> Connection<S> {
             serial,
             has_asked: false,
             input: arrival.input,
-            unsent: (!arrival.output.is_empty()).then(|| Box::new(Outbox::of(&arrival.output))),
+            unsent: Unsent::of(&arrival.output),
             interest: Interest::Read,
             held: ConnMemory::default(),
             share: Share::default(),
@@ -126,16 +144,15 @@ impl<S: RequestHandler> Connection<S> {
 
     /// What another server has to know of its protocol to go on with it; `None` as long as none can.
     pub(crate) fn carry(&self) -> Option<Vec<u8>> {
-        let can_wait = |unsent: &Outbox<S::Pin>| unsent.open_slots() == 0 && unsent.weight() <= CARRIED_MAX;
         let is_free = self.ending == Ending::Open && self.stream.is_plain();
-        if is_free && self.unsent.as_deref().is_none_or(can_wait) { self.state.carry() } else { None }
+        if is_free && self.unsent.is_complete(CARRIED_MAX) { self.state.carry() } else { None }
     }
 
     /// The connection on its way to another server, which was told `carried`.
     pub(crate) fn leave(mut self, carried: Vec<u8>) -> Arrival {
         let carried = carried.into_boxed_slice();
         let mut output = Vec::new();
-        if let Some(mut unsent) = self.unsent.take() {
+        if let Unsent::Outbox(mut unsent) = self.unsent.take() {
             unsent.collect(&mut output);
         }
         Arrival { output, carried, ..self.into_parts().1 }
@@ -145,7 +162,7 @@ impl<S: RequestHandler> Connection<S> {
     pub(crate) fn is_at_rest(&self) -> bool {
         let has_partial_request =
             self.state.has_partial_request() || !self.input.is_empty() || self.stream.has_input();
-        !has_partial_request && self.unsent.is_none() && !self.stream.has_output()
+        !has_partial_request && self.unsent.is_nothing() && !self.stream.has_output()
     }
 
     /// Whether it has just come, so that its first request is on its way, or with TLS what precedes that.
@@ -155,7 +172,7 @@ impl<S: RequestHandler> Connection<S> {
 
     /// It is closed for being idle: in the middle of a request it is told so, as far as it takes that at once.
     pub(crate) fn part(&mut self, service: &mut S, outbox: &mut Outbox<S::Pin>) {
-        if self.facts.doing() == Doing::Receiving && self.unsent.is_none() {
+        if self.facts.doing() == Doing::Receiving && self.unsent.is_nothing() {
             service.last_words(outbox);
             let _ = outbox.send(&mut self.stream, REPLIES);
             drop(outbox.take_rest());
@@ -175,7 +192,7 @@ impl<S: RequestHandler> Connection<S> {
     pub(crate) fn may_join(&self, service: &S) -> bool {
         self.ending == Ending::Open
             && self.interest == Interest::Read
-            && self.unsent.is_none()
+            && self.unsent.is_nothing()
             && self.input.is_empty()
             && self.stream.is_plain()
             && service.may_join(&self.state)
@@ -207,15 +224,23 @@ impl<S: RequestHandler> Connection<S> {
     pub(crate) fn reply(&mut self, bytes: &[u8], now: Seconds) -> Result<usize, CloseReason> {
         self.has_asked = true;
         self.facts.active(now);
+        self.send(bytes)
+    }
+
+    /// Sends the reply that the connection waits for. Returns the number of bytes sent; the rest remains unsent.
+    pub(crate) fn reply_alone(&mut self, bytes: &[u8]) -> Result<usize, CloseReason> {
+        self.facts.set_doing(Doing::Waiting);
+        self.send(bytes)
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> Result<usize, CloseReason> {
         let progress = if bytes.is_empty() { Ok(Progress::Moved(0)) } else { self.stream.write(bytes) };
         let sent = match progress {
             Ok(Progress::Moved(sent)) => sent,
             Ok(Progress::Blocked) => 0,
             Ok(Progress::Ended) | Err(_) => return Err(CloseReason::Error),
         };
-        if sent < bytes.len() {
-            self.unsent = Some(Box::new(Outbox::of(&bytes[sent..])));
-        }
+        self.unsent = Unsent::of(&bytes[sent..]);
         Ok(sent)
     }
 
@@ -223,12 +248,57 @@ impl<S: RequestHandler> Connection<S> {
     pub(crate) fn reply_later(&mut self, replies: Box<Outbox<S::Pin>>, now: Seconds) {
         self.has_asked = true;
         self.facts.active(now);
-        self.unsent = Some(replies);
+        self.unsent = Unsent::Outbox(replies);
+    }
+
+    /// Whether the connection waits for the reply in this slot, and has nothing else to send.
+    pub(crate) fn awaits_only(&self, slot: SlotId) -> bool {
+        matches!(self.unsent, Unsent::Reply(awaited) if awaited == slot)
+    }
+
+    /// Whether the poller does not report what the connection has to do next.
+    pub(crate) fn needs_turn(&self) -> bool {
+        self.is_blocked() || self.state.has_partial_request() || !self.is_told_of_input()
+    }
+
+    /// Executes requests that were received together with those of others, and sends the replies.
+    ///
+    /// # Errors
+    /// Why the connection is to be closed.
+    pub(crate) fn run_joined(&mut self, scratch: &mut Scratch<'_, S>) -> std::io::Result<Joined> {
+        let Scratch { service, budget, received, outbox, .. } = &mut *scratch;
+        let (now, full) = (service.now(), outbox_full(budget));
+        self.facts.set_doing(Doing::Serving);
+        service.begin_turn(self.facts.id);
+        self.share.begin(now, None);
+        let (taken, stopped) = service.run(&mut self.state, &mut self.share.slice, full, received, outbox);
+        self.keep_input(&received[taken..]);
+        self.has_asked |= taken > 0;
+        if taken > 0 || self.awaits_value() {
+            self.facts.active(now);
+        }
+        self.ending = Ending::after(stopped);
+        self.flush(scratch)?;
+        if self.awaits_reply() {
+            self.share.end(now);
+            self.facts.set_doing(Doing::Sending);
+            return Ok(match scratch.service.request_more(&mut self.state, full) {
+                MoreRequested::Awaited => Joined::Done,
+                MoreRequested::Later => Joined::Turn,
+            });
+        }
+        if stopped != Stopped::NeedsInput || self.is_blocked() {
+            return Ok(Joined::Turn);
+        }
+        self.share.end(now);
+        let is_between = self.input.is_empty() && !self.state.has_partial_request();
+        self.facts.set_doing(if is_between { Doing::Waiting } else { Doing::Receiving });
+        Ok(Joined::Done)
     }
 
     /// Whether a reply was not sent altogether, or cannot be.
     pub(crate) fn is_blocked(&self) -> bool {
-        self.unsent.is_some() || self.ending != Ending::Open
+        !self.unsent.is_nothing() || self.ending != Ending::Open
     }
 
     /// Keeps input for the next turn.
@@ -276,18 +346,27 @@ impl<S: RequestHandler> Connection<S> {
         self.share.slice.spent()
     }
 
+    /// Whether replies to this are for this connection, and not for an earlier one in its place.
+    pub(crate) fn is_for(&self, to: ReplyTo) -> bool {
+        self.serial == to.serial
+    }
+
+    pub(crate) fn state_mut(&mut self) -> &mut S::State {
+        &mut self.state
+    }
+
     /// Lets `fill` put late replies into its outbox. `None` if they are for an earlier connection in its place.
     pub(crate) fn answer(
         &mut self,
         to: ReplyTo,
         fill: impl FnOnce(&mut S::State, Option<&mut Outbox<S::Pin>>) -> Due,
     ) -> Option<Due> {
-        (self.serial == to.serial).then(|| fill(&mut self.state, self.unsent.as_deref_mut()))
+        self.is_for(to).then(|| fill(&mut self.state, self.unsent.outbox()))
     }
 
     /// Whether what it is to be sent next has not come yet.
     pub(crate) fn awaits_reply(&self) -> bool {
-        self.unsent.as_ref().is_some_and(|unsent| unsent.next_slot().is_some())
+        self.unsent.awaits_reply()
     }
 
     /// When it last asked for something: before all others, if it never did. Of two, the one that came first is before the other.
@@ -296,7 +375,7 @@ impl<S: RequestHandler> Connection<S> {
     }
 
     pub(crate) fn holding(&self) -> ConnMemory {
-        let mut holding = self.unsent.as_ref().map_or(ConnMemory::default(), |unsent| unsent.holding());
+        let mut holding = self.unsent.holding();
         if self.paused > 0 {
             holding.pinned = 0;
         }
@@ -324,8 +403,7 @@ impl<S: RequestHandler> Connection<S> {
 
     /// Counts it as closed for lack of memory.
     pub(crate) fn count_crowded_out(&self, budget: &ConnBudget) {
-        let count = if self.unsent.is_some() { &budget.closed_sending } else { &budget.closed_receiving };
-        count.fetch_add(1, Ordering::Relaxed);
+        self.unsent.count_crowded_out(budget);
     }
 
     fn rounds(&mut self, scratch: &mut Scratch<'_, S>) -> Turn {
@@ -333,7 +411,7 @@ impl<S: RequestHandler> Connection<S> {
             return Turn::Close(CloseReason::Error);
         }
         loop {
-            let was_unsent = self.unsent.is_some();
+            let was_unsent = !self.unsent.is_nothing();
             if let Some(turn) = self.send_unsent(scratch) {
                 return turn;
             }
@@ -384,7 +462,7 @@ impl<S: RequestHandler> Connection<S> {
 
     /// The rest is sent in another turn.
     fn pause(&mut self, paused: &mut usize) {
-        self.paused = self.unsent.as_ref().map_or(0, |unsent| unsent.holding().pinned);
+        self.paused = self.unsent.holding().pinned;
         *paused += self.paused;
     }
 
@@ -395,16 +473,22 @@ impl<S: RequestHandler> Connection<S> {
 
     /// Sends what is still unsent. `None` if nothing is any more.
     fn send_unsent(&mut self, scratch: &mut Scratch<'_, S>) -> Option<Turn> {
-        let unsent = self.unsent.as_mut()?;
         let most = scratch.sendable(self.share.slice.sendable());
-        let Ok((sent, bytes)) = unsent.send(&mut self.stream, most) else {
+        let result = match &mut self.unsent {
+            Unsent::Nothing => return None,
+            Unsent::Reply(_) => Ok((Sent::Waiting, 0)),
+            Unsent::Outbox(outbox) => outbox.send(&mut self.stream, most),
+        };
+        let Ok((sent, bytes)) = result else {
             return Some(Turn::Close(CloseReason::Error));
         };
         scratch.traffic.add(TrafficCount::BytesWritten, bytes as u64);
         self.share.slice.copied(bytes);
         match sent {
             Sent::All => {
-                scratch.spares.give_back(self.unsent.take()?);
+                if let Unsent::Outbox(outbox) = self.unsent.take() {
+                    scratch.spares.give_back(outbox);
+                }
                 None
             }
             Sent::Blocked => Some(Turn::Wait(Interest::Write)),
@@ -475,13 +559,9 @@ impl<S: RequestHandler> Connection<S> {
                 }
             }
         }
-        self.ending = match stopped {
-            Stopped::NeedsInput | Stopped::OutboxFull | Stopped::SliceOver | Stopped::Waits => Ending::Open,
-            Stopped::Leaves => Ending::Leaves,
-            Stopped::Over(reason) => Ending::Over(reason),
-        };
+        self.ending = Ending::after(stopped);
         self.flush(scratch)?;
-        if self.unsent.is_some() || self.ending != Ending::Open {
+        if self.is_blocked() {
             return Ok(None);
         }
         if stopped == Stopped::Waits {
@@ -535,6 +615,10 @@ impl<S: RequestHandler> Connection<S> {
         if outbox.is_empty() {
             return Ok(());
         }
+        if let Some(slot) = outbox.take_only_slot() {
+            self.unsent = Unsent::Reply(slot);
+            return Ok(());
+        }
         match outbox.send(&mut self.stream, most) {
             Ok((sent, bytes)) => {
                 traffic.add(TrafficCount::BytesWritten, bytes as u64);
@@ -542,7 +626,7 @@ impl<S: RequestHandler> Connection<S> {
                 match sent {
                     Sent::All => {}
                     Sent::Blocked | Sent::Enough | Sent::Waiting => {
-                        self.unsent = Some(spares.take_rest(outbox))
+                        self.unsent = Unsent::Outbox(spares.take_rest(outbox))
                     }
                     Sent::Ended => {
                         // The outbox serves other connections too: what this one did not take must not reach them.

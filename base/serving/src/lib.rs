@@ -37,11 +37,12 @@ mod share;
 mod slice;
 mod tokens;
 mod traffic;
+mod unsent;
 mod users;
 mod worker;
 
 pub use acceptor::{Acceptor, Access, Arrival};
-pub use clients::Clients;
+pub use clients::{ALONE_MAX, Clients};
 pub use conn_budget::{ConnBudget, ConnId, ConnLimits, ConnMemory, Grant};
 pub use connections::{AtLimit, Connections};
 pub use crew::{Crew, Placement, WorkerError};
@@ -58,7 +59,9 @@ pub use port::{Port, PortError};
 pub use queue::{Queue, Rank};
 pub use rate_limited::RateLimited;
 pub use registry::{ConnectionFacts, Doing, Registry};
-pub use request_handler::{Conversation, Due, MoreRequested, ReplyTo, RequestHandler, Stopped, Unread};
+pub use request_handler::{
+    Conversation, Due, Joining, MoreRequested, ReplyTo, RequestHandler, Stopped, Unread,
+};
 pub use service::{Next, Round, Service, Woken};
 pub use slice::{Cut, Slice};
 pub use tokens::service_token;

@@ -128,6 +128,27 @@ impl<P: ValuePin> Outbox<P> {
         outbox
     }
 
+    /// An outbox that has nothing to send but a reply that comes for this slot of another outbox.
+    pub(crate) fn awaiting(slot: SlotId) -> Self {
+        let mut outbox = Self::with_capacity(0);
+        outbox.slots = Slots::from(slot);
+        outbox.defer();
+        outbox
+    }
+
+    /// If there is nothing to send but the reply to come for one slot, takes that slot, and leaves the outbox empty.
+    #[inline]
+    pub(crate) fn take_only_slot(&mut self) -> Option<SlotId> {
+        if self.inserts.len() != 1 || self.sent != self.buffer.len() {
+            return None;
+        }
+        let slot = self.next_slot()?;
+        self.inserts.clear();
+        self.slots.pop_open();
+        self.empty();
+        Some(slot)
+    }
+
     /// Whether there is nothing to send.
     pub fn is_empty(&self) -> bool {
         self.sent == self.buffer.len() && self.inserts.is_empty()

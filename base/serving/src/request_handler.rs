@@ -41,12 +41,17 @@ pub trait RequestHandler: Sized {
         outbox: &mut Outbox<Self::Pin>,
     ) -> (usize, Stopped);
 
-    /// Whether a connection's next requests may be executed together with those of others, by [`RequestHandler::run_group`].
+    /// How requests of several connections are executed that were received together.
+    fn joining(&self) -> Joining {
+        Joining::OneByOne
+    }
+
+    /// Whether a connection's next requests may be executed together with those of others.
     fn may_join(&self, _state: &Self::State) -> bool {
         false
     }
 
-    /// Executes requests of several connections, without their states. Sets for each member how many bytes were taken, which may be none, and
+    /// With [`Joining::Batch`], executes requests of several connections, without their states. Sets for each member how many bytes were taken, which may be none, and
     /// where its replies end. Returns the number of members that were looked at, at least 1: the others are given again when the replies of these
     /// were sent. The last of these may have inserts among its replies.
     fn run_group(
@@ -131,6 +136,15 @@ impl ReplyTo {
     pub fn place(self) -> u32 {
         self.place
     }
+}
+
+/// How requests of several connections are executed that were received together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Joining {
+    /// By [`RequestHandler::run_group`].
+    Batch,
+    /// By [`RequestHandler::run`], connection by connection.
+    OneByOne,
 }
 
 /// Why requests are not executed further.

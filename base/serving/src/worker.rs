@@ -7,7 +7,7 @@ use crate::outbox::{OUTBOX_FULL, Outbox};
 use crate::queue::Rank;
 use crate::service::{Next, Round, Service, Woken};
 use crate::tokens::{FIRST_CONNECTION, FIRST_SERVICE};
-use crate::{Acceptor, Arrival, Doing, Host, Slice};
+use crate::{Acceptor, Arrival, Doing, Host, Joining, Slice};
 use guira_sync::clock::Seconds;
 use guira_transport::{Event, Interest, Mailbox, Park, Token};
 use std::io;
@@ -172,6 +172,16 @@ impl<S: Service> Worker<S> {
         if self.group.is_empty() {
             return;
         }
+        match self.service.joining() {
+            Joining::Batch => self.run_group(),
+            Joining::OneByOne => {
+                self.clients.run_joined(&mut self.service, &self.group, &mut self.outbox);
+            }
+        }
+        self.group.clear();
+    }
+
+    fn run_group(&mut self) {
         let (input, mut members) = self.group.parts();
         while !members.is_empty() {
             let done = self.service.run_group(input, members, OUTBOX_FULL, &mut self.outbox);
@@ -185,7 +195,6 @@ impl<S: Service> Worker<S> {
                 self.serve(index, rest);
             }
         }
-        self.group.clear();
     }
 
     fn admit_arrivals(&mut self) {
@@ -321,10 +330,24 @@ mod tests {
     /// Answers `now …` at once, `wait` when it may, and other lines at the end of the round, the last one first; `quit` ends a connection.
     #[derive(Debug, Default)]
     struct Later {
+        mode: Mode,
         asked: Vec<(ReplyTo, SlotId, Vec<u8>)>,
         replies: Option<Outbox<Bytes>>,
         waiting: Arc<Waiting>,
     }
+
+    /// How requests are executed, and late replies sent.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    enum Mode {
+        #[default]
+        Turns,
+        /// Requests that were received together are executed together.
+        Joined,
+        /// The same, and a reply that a client waits for alone is sent at once.
+        Alone,
+    }
+
+    const MODES: [Mode; 3] = [Mode::Turns, Mode::Joined, Mode::Alone];
 
     #[derive(Debug, Default)]
     struct Waiting {
@@ -372,6 +395,10 @@ mod tests {
             Client(from)
         }
 
+        fn may_join(&self, _client: &Client) -> bool {
+            self.mode != Mode::Turns
+        }
+
         fn run(
             &mut self,
             client: &mut Client,
@@ -403,6 +430,9 @@ mod tests {
         fn end_round(&mut self, round: &mut Round<'_, Self>) -> bool {
             let replies = self.replies.get_or_insert_with(|| Outbox::with_capacity(0));
             for (to, slot, line) in self.asked.drain(..).rev() {
+                if self.mode == Mode::Alone && round.clients.answer_alone(to, slot, &line, |_| ()) {
+                    continue;
+                }
                 replies.pin(Bytes(line));
                 let part = [(slot, replies.end())];
                 round.clients.answer(to, Seconds(1), |_, unsent| {
@@ -431,64 +461,135 @@ mod tests {
         Arc::new(Host::of_one_worker(ConnLimits { idle: 1 << 20, traffic: 1 << 20, pinned: 1 << 20 }))
     }
 
-    #[test]
-    fn who_waits_for_other_threads_is_asked_now_and_then_and_keeps_no_processor_busy() {
-        let (host, waiting) = (host(), Arc::new(Waiting::default()));
+    /// A worker with this service.
+    fn begin(host: &Arc<Host>, service: impl FnOnce() -> Later + Send + 'static) -> Crew {
         let mut crew = Crew::new(host.clone());
-        let (its, its_waiting) = (host.clone(), waiting.clone());
-        let service = move || Later { waiting: its_waiting, ..Later::default() };
+        let its = host.clone();
         crew.start(0, Placement::Anywhere, move || Worker::new(0, service(), its, None)).unwrap();
         crew.wait_until_ready().unwrap();
         crew.begin();
-        let mut client = connect(&host);
-        // More input gives the connection no turn.
-        client.write_all(b"wait\nnow four").unwrap();
-        let turns = || waiting.turns.load(Ordering::Relaxed);
-        let watch = Stopwatch::start();
-        for turn in 1..=50 {
-            while turns() < turn {
-                assert!(watch.elapsed() < Duration::from_secs(60), "the connection gets another turn");
-                yield_now();
+        crew
+    }
+
+    fn expect(lines: &mut BufReader<UnixStream>, expected: &str) {
+        let mut line = String::new();
+        lines.read_line(&mut line).unwrap();
+        assert!(line.starts_with(expected), "{line} instead of {expected}");
+    }
+
+    fn assert_nothing_is_held(host: &Host) {
+        let held = (host.budget.usage().0, host.budget.usage().1);
+        assert_eq!((held, host.connections.current.load(Ordering::SeqCst)), ((0, 0), 0));
+    }
+
+    #[test]
+    fn a_request_that_waits_for_other_threads_is_executed_again_after_a_moment() {
+        for mode in MODES {
+            let (host, waiting) = (host(), Arc::new(Waiting::default()));
+            let its = waiting.clone();
+            let crew = begin(&host, move || Later { mode, waiting: its, ..Later::default() });
+            let mut client = connect(&host);
+            // More input gives the connection no turn.
+            client.write_all(b"wait\nnow four").unwrap();
+            let turns = || waiting.turns.load(Ordering::Relaxed);
+            let watch = Stopwatch::start();
+            for turn in 1..=50 {
+                while turns() < turn {
+                    assert!(watch.elapsed() < Duration::from_secs(60), "the connection gets another turn");
+                    yield_now();
+                }
+                client.write_all(b"x").unwrap();
             }
-            client.write_all(b"x").unwrap();
+            // A connection that has joined others has one turn at once.
+            let most = watch.elapsed().as_millis() as u64 + 2;
+            assert!(turns() <= most + 2, "{} turns in {most} ms", turns());
+            waiting.is_over.store(true, Ordering::Relaxed);
+            client.write_all(b"\nquit\n").unwrap();
+            let mut lines = BufReader::new(client);
+            expect(&mut lines, "wait\n");
+            expect(&mut lines, "now four");
+            crew.end(Duration::from_secs(5)).unwrap();
         }
-        let most = watch.elapsed().as_millis() as u64 + 1;
-        assert!(turns() <= most + 2, "{} turns in {most} ms", turns());
-        waiting.is_over.store(true, Ordering::Relaxed);
-        client.write_all(b"\nquit\n").unwrap();
-        let mut lines = BufReader::new(client);
-        for expected in ["wait\n", "now four"] {
-            let mut line = String::new();
-            lines.read_line(&mut line).unwrap();
-            assert!(line.starts_with(expected), "{line}");
-        }
-        crew.end(Duration::from_secs(5)).unwrap();
     }
 
     #[test]
     fn late_replies_are_sent_in_the_order_of_their_requests() {
-        let host = host();
-        let mut crew = Crew::new(host.clone());
-        let its = host.clone();
-        crew.start(0, Placement::Anywhere, move || Worker::new(0, Later::default(), its, None)).unwrap();
-        crew.wait_until_ready().unwrap();
-        crew.begin();
-        let mut clients: Vec<UnixStream> = (0..3).map(|_| connect(&host)).collect();
-        for client in &mut clients {
-            client.write_all(b"one\nnow two\nthree\nfo").unwrap();
-        }
-        for client in &mut clients {
-            client.write_all(b"ur\nnow five\nquit\nnever\n").unwrap();
-            let mut lines = BufReader::new(client);
-            for expected in ["one\n", "now two\n", "three\n", "four\n", "now five\n"] {
-                let mut line = String::new();
-                lines.read_line(&mut line).unwrap();
-                assert_eq!(line, expected);
+        for mode in MODES {
+            let host = host();
+            let crew = begin(&host, move || Later { mode, ..Later::default() });
+            let mut clients: Vec<UnixStream> = (0..3).map(|_| connect(&host)).collect();
+            for client in &mut clients {
+                client.write_all(b"one\nnow two\nthree\nfo").unwrap();
             }
-            assert_eq!(lines.read(&mut [0]).unwrap(), 0, "it has quit");
+            for client in &mut clients {
+                client.write_all(b"ur\nnow five\nquit\nnever\n").unwrap();
+                let mut lines = BufReader::new(client.try_clone().unwrap());
+                for expected in ["one\n", "now two\n", "three\n", "four\n", "now five\n"] {
+                    expect(&mut lines, expected);
+                }
+                assert_eq!(lines.read(&mut [0]).unwrap(), 0, "the client has quit");
+            }
+            crew.end(Duration::from_secs(5)).unwrap();
+            assert_nothing_is_held(&host);
         }
-        crew.end(Duration::from_secs(5)).unwrap();
-        let held = (host.budget.usage().0, host.budget.usage().1);
-        assert_eq!((held, host.connections.current.load(Ordering::SeqCst)), ((0, 0), 0));
+    }
+
+    #[test]
+    fn a_late_reply_that_a_client_waits_for_alone_is_sent_whole() {
+        for mode in MODES {
+            let host = host();
+            let crew = begin(&host, move || Later { mode, ..Later::default() });
+            let mut client = connect(&host);
+            let mut lines = BufReader::new(client.try_clone().unwrap());
+            let mut ask = |length: usize| {
+                let line = format!("{}\n", "x".repeat(length));
+                client.write_all(line.as_bytes()).unwrap();
+                expect(&mut lines, &line);
+            };
+            // Lines of up to 512 bytes join; the reply to the last one does not go alone.
+            [1, 511, 512, 9_000, crate::ALONE_MAX - 1, crate::ALONE_MAX].into_iter().for_each(&mut ask);
+            (0..100).for_each(|_| ask(5));
+            client.write_all(b"last\nquit\n").unwrap();
+            expect(&mut lines, "last\n");
+            assert_eq!(lines.read(&mut [0]).unwrap(), 0, "the client has quit");
+            crew.end(Duration::from_secs(5)).unwrap();
+            assert_nothing_is_held(&host);
+        }
+    }
+
+    #[test]
+    fn a_client_that_takes_no_replies_receives_all_of_them_later() {
+        for mode in MODES {
+            let host = host();
+            let crew = begin(&host, move || Later { mode, ..Later::default() });
+            let mut client = connect(&host);
+            client.set_nonblocking(true).unwrap();
+            let line = format!("{}\n", "y".repeat(500));
+            let mut sent = 0;
+            // Until nothing is read any more, since the replies fill the socket.
+            let watch = Stopwatch::start();
+            while watch.elapsed() < Duration::from_millis(50) {
+                let part = &line.as_bytes()[sent % line.len()..];
+                sent += client.write(part).unwrap_or_default();
+            }
+            client.set_nonblocking(false).unwrap();
+            let mut writer = client.try_clone().unwrap();
+            let rest = line.as_bytes()[sent % line.len()..].to_vec();
+            let lines_sent = sent.div_ceil(line.len());
+            let end = std::thread::scope(|scope| {
+                scope.spawn(move || {
+                    if rest.len() < 501 {
+                        writer.write_all(&rest).unwrap();
+                    }
+                    writer.write_all(b"quit\n").unwrap();
+                });
+                let mut lines = BufReader::new(client);
+                (0..lines_sent).for_each(|_| expect(&mut lines, &line));
+                lines.read(&mut [0]).unwrap()
+            });
+            assert_eq!(end, 0, "the client has quit");
+            crew.end(Duration::from_secs(5)).unwrap();
+            assert_nothing_is_held(&host);
+        }
     }
 }

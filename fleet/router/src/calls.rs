@@ -5,7 +5,7 @@ use crate::render::{self, Form, RequestKey, Uniques};
 use crate::ticket::Ticket;
 use guira_protocol::client::{Value, are_equal};
 use guira_routing::{Answer, Outcome};
-use guira_serving::{ReplyTo, SlotId};
+use guira_serving::{ALONE_MAX, ReplyTo, SlotId};
 use guira_upstream::answers::found;
 use std::ops::Range;
 
@@ -275,6 +275,18 @@ impl Calls {
         match &reply.text {
             Text::One(bytes) => out.extend_from_slice(&self.bytes[bytes.clone()]),
             Text::Parts(number) => self.calls[*number as usize].join(out),
+        }
+    }
+
+    /// A reply that [`guira_serving::Clients::answer_alone`] may send. `scratch` is empty, and takes one about several keys.
+    pub(crate) fn short<'a>(&'a self, reply: &Reply, scratch: &'a mut Vec<u8>) -> Option<&'a [u8]> {
+        match &reply.text {
+            _ if self.length(reply) > ALONE_MAX => None,
+            Text::One(bytes) => Some(&self.bytes[bytes.clone()]),
+            Text::Parts(number) => {
+                self.calls[*number as usize].join(scratch);
+                Some(scratch)
+            }
         }
     }
 

@@ -12,7 +12,8 @@ use crate::ticket::Ticket;
 use crate::udp::{self, Udp};
 use guira_routing::Walks;
 use guira_serving::{
-    Arrival, Clients, Due, Outbox, ReplyTo, RequestHandler, Round, Service, Slice, Stopped, service_token,
+    Arrival, Clients, Conversation, Due, Outbox, ReplyTo, RequestHandler, Round, Service, Slice, Stopped,
+    service_token,
 };
 use guira_sync::clock::Seconds;
 use guira_transport::net::UdpSocket;
@@ -89,6 +90,10 @@ impl RequestHandler for RouterService {
 
     fn open(&mut self, arrival: &Arrival, from: ReplyTo) -> Client {
         Client::new(from, arrival.speaks, arrival.facts.peer_host())
+    }
+
+    fn may_join(&self, client: &Client) -> bool {
+        !client.has_partial_request()
     }
 
     fn run(
@@ -253,6 +258,17 @@ impl RouterService {
                 replies.iter().for_each(|reply| udp.answer(number, |out| calls.write(reply, out)));
                 continue;
             }
+            if let [reply] = replies {
+                let is_sent = calls.short(reply, scratch).is_some_and(|text| {
+                    clients.answer_alone(to, reply.slot, text, |client| {
+                        note(client, calls, replies, usual);
+                    })
+                });
+                scratch.clear();
+                if is_sent {
+                    continue;
+                }
+            }
             clients.answer_when_due(to, self.clock.now(), |client, unsent| {
                 let Some(unsent) = unsent else { return Due::Now };
                 fill(client, unsent, calls, replies, usual);
@@ -294,6 +310,17 @@ impl RouterService {
     }
 }
 
+/// Notes that a client has these replies. Returns how many bytes they have.
+fn note(client: &mut Client, calls: &Calls, replies: &[Reply], usual: &mut Length) -> usize {
+    let ReplySize { keys, bytes, found, has_failed_part } = calls.size(replies);
+    if has_failed_part {
+        client.note_failure();
+    }
+    client.answered(keys, found, *usual);
+    usual.learn(keys, found);
+    bytes
+}
+
 /// Puts replies into the slots of a client, and learns how long they are.
 fn fill(
     client: &mut Client,
@@ -302,12 +329,7 @@ fn fill(
     replies: &[Reply],
     usual: &mut Length,
 ) {
-    let ReplySize { keys, bytes, found, has_failed_part } = calls.size(replies);
-    if has_failed_part {
-        client.note_failure();
-    }
-    client.answered(keys, found, *usual);
-    usual.learn(keys, found);
+    let bytes = note(client, calls, replies, usual);
     let slots = replies.iter().map(|reply| (reply.slot, reply));
     outbox.fill_bytes(slots, bytes, |reply, out| calls.write(reply, out));
 }

@@ -23,6 +23,7 @@ mod names;
 mod neighbours;
 mod pool_stats;
 mod reload;
+mod rounds;
 mod routes;
 mod server_addresses;
 mod servers;

@@ -72,6 +72,11 @@ impl<P> Default for Slots<P> {
 }
 
 impl<P: ValuePin> Slots<P> {
+    /// Slots of which this will be the first.
+    pub(super) fn from(first: SlotId) -> Self {
+        Slots { first: first.0, ..Slots::default() }
+    }
+
     pub(super) fn push(&mut self) -> SlotId {
         let id = SlotId(self.first + self.ring.len() as u64);
         self.ring.push_back(None);
@@ -141,6 +146,12 @@ impl<P: ValuePin> Slots<P> {
         let first = self.ring.pop_front();
         self.gone += first.flatten().map_or(0, |reply| reply.bytes.len());
         self.first += 1;
+    }
+
+    /// Takes out the first, whose reply has not come.
+    pub(super) fn pop_open(&mut self) {
+        self.pop();
+        self.open -= 1;
     }
 
     /// All that have come were sent: forgets their bytes, and keeps no more than `most` of what these have taken.

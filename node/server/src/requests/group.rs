@@ -51,7 +51,6 @@ impl<S: Session> Interpreter<S> {
             && state.protocol != Protocol::Undecided
             && state.login.access() == Access::Free
             && state.waits.is_none()
-            && !self.runner.forwarding.is_in_use()
     }
 
     /// Executes requests of several connections as one batch: of those that sent whole requests about items, and nothing else. Returns the number of
