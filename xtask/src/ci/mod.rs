@@ -16,6 +16,7 @@ pub(crate) mod tools;
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::tidy;
@@ -43,26 +44,27 @@ pub(crate) struct Step {
 
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
-    /// Run one after the other: each needs all processors, or provides what the later ones need.
-    pub(crate) in_order: Vec<Step>,
-    /// Run at once, after the others: they wait more than they compute.
+    /// Run one after the other, those of one stage at once: each stage provides what the later ones need.
+    pub(crate) stages: Vec<Vec<Step>>,
+    /// Run after those, side by side: they wait more than they compute.
     pub(crate) side_by_side: Vec<Step>,
 }
 
 impl From<Vec<Step>> for Plan {
     fn from(in_order: Vec<Step>) -> Self {
-        Plan { in_order, side_by_side: Vec::new() }
+        let stages = in_order.into_iter().map(|step| vec![step]).collect();
+        Plan { stages, side_by_side: Vec::new() }
     }
 }
 
 impl Plan {
     fn names(&self) -> impl Iterator<Item = &'static str> {
-        self.in_order.iter().chain(&self.side_by_side).map(|step| step.name)
+        self.stages.iter().flatten().chain(&self.side_by_side).map(|step| step.name)
     }
 
     fn keep(&mut self, chosen: &[String]) {
         let is_chosen = |step: &Step| chosen.is_empty() || chosen.iter().any(|name| name == step.name);
-        self.in_order.retain(is_chosen);
+        self.stages.iter_mut().for_each(|stage| stage.retain(is_chosen));
         self.side_by_side.retain(is_chosen);
     }
 }
@@ -94,11 +96,18 @@ pub(crate) fn run(root: &Path, plan: impl Into<Plan>, chosen: &[String], unable:
     }
     plan.keep(chosen);
     let mut outcomes = Vec::new();
-    for step in &plan.in_order {
+    let run = |step: &Step| {
         let begin = now();
         let outcome = execute(root, step.name, (step.work)(root), unable);
         show(step.name, &outcome, begin.elapsed());
-        outcomes.push((step.name, outcome));
+        (step.name, outcome)
+    };
+    for stage in &plan.stages {
+        thread::scope(|scope| {
+            let threads: Vec<_> = stage.iter().map(|step| scope.spawn(|| run(step))).collect();
+            let ended = threads.into_iter().map(|thread| thread.join().expect("a step does not panic"));
+            outcomes.extend(ended);
+        });
     }
     outcomes.extend(pool::run(root, &plan.side_by_side, unable));
     summarise(&outcomes)

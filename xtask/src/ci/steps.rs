@@ -20,13 +20,16 @@ const LOOM_CALL: &str = "loom::model";
 
 /// Commands name no packages: for fewer packages dependencies have fewer features, and are compiled once more.
 pub(crate) fn ci() -> Plan {
-    let in_order = vec![
-        Step { name: "format", work: |_| Work::Commands(vec![cargo(&["fmt", "--all", "--check"])]) },
-        Step { name: "tidy", work: |_| Work::Tidy },
-        Step { name: "clippy", work: |_| Work::Commands(vec![clippy()]) },
-        package::chart::current(),
-        Step { name: "build", work: |_| Work::Commands(vec![everything()]) },
-        package::check(),
+    let stages = vec![
+        vec![Step { name: "format", work: |_| Work::Commands(vec![cargo(&["fmt", "--all", "--check"])]) }],
+        vec![Step { name: "tidy", work: |_| Work::Tidy }],
+        vec![package::chart::current()],
+        // Each often has work for one processor only.
+        vec![
+            Step { name: "build", work: |_| Work::Commands(vec![everything()]) },
+            Step { name: "clippy", work: clippy_beside },
+        ],
+        vec![package::check()],
     ];
     let side_by_side = vec![
         Step { name: "test", work: suites::all },
@@ -39,7 +42,7 @@ pub(crate) fn ci() -> Plan {
         Step { name: "soak", work: soak::short },
         Step { name: "loom", work: loom },
     ];
-    Plan { in_order, side_by_side }
+    Plan { stages, side_by_side }
 }
 
 /// What a developer runs before each commit.
@@ -71,6 +74,13 @@ pub(crate) fn documents() -> Step {
 
 fn clippy() -> std::process::Command {
     cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
+}
+
+/// Clippy, in a folder of its own: in one folder, cargo runs one compilation after the other.
+fn clippy_beside(root: &Path) -> Work {
+    let mut clippy = clippy();
+    clippy.env("CARGO_TARGET_DIR", target_folder(root).join("clippy"));
+    Work::Commands(vec![clippy])
 }
 
 fn loom(root: &Path) -> Work {
