@@ -8,10 +8,8 @@ use crate::observed::{Observed, Pulse, What};
 use crate::sampled::{Extent, KEYS_RANGE, Sampled};
 use guira_slab::Policy;
 use guira_slab::policy::clock::ReadBits;
-use guira_slab::policy::klru::{KlruOptions, Priority};
 use guira_slab::policy::lru::LruOptions;
 use guira_slab::policy::s3_fifo::S3FifoOptions;
-use guira_slab::policy::sieve::SieveOptions;
 use guira_slab::policy::two_q::TwoQOptions;
 use guira_sync::clock::Seconds;
 
@@ -20,12 +18,21 @@ use guira_sync::clock::Seconds;
 pub const CANDIDATES: [Policy; 8] = [
     Policy::Clock(ReadBits::Two),
     Policy::Lru(LruOptions),
-    Policy::Sieve(SieveOptions),
-    Policy::S3Fifo(S3FifoOptions { small_percent: 10 }),
-    Policy::S3Fifo(S3FifoOptions { small_percent: 2 }),
-    Policy::S3Fifo(S3FifoOptions { small_percent: 25 }),
+    Policy::S3Fifo(S3FifoOptions { skip_percent: 30, promote_reads: 1, ..S3FifoOptions::with_small(10) }),
+    Policy::S3Fifo(S3FifoOptions {
+        ghost_percent: Some(200),
+        skip_percent: 30,
+        promote_reads: 1,
+        ..S3FifoOptions::with_small(10)
+    }),
+    Policy::S3Fifo(S3FifoOptions {
+        ghost_percent: Some(200),
+        ghost_hits: 1,
+        ..S3FifoOptions::with_small(10)
+    }),
+    Policy::S3Fifo(S3FifoOptions::with_small(2)),
+    Policy::S3Fifo(S3FifoOptions { skip_percent: 50, promote_reads: 1, ..S3FifoOptions::with_small(25) }),
     Policy::TwoQ(TwoQOptions { in_percent: 25 }),
-    Policy::Klru(KlruOptions { samples: 20, priority: Priority::Hyperbolic }),
 ];
 /// Bytes of a sampled key in all miniatures, with one for a policy that is no candidate, ghosts, and expiry.
 const KEY_BYTES: usize = 420;
@@ -40,7 +47,7 @@ const READS_OF_LATE: u64 = 16;
 const OBJECTS_LEAST: u64 = 64;
 /// The candidate that takes over when memory is full for the first time. Of the fixed policies it misses least on average; `clock` has no notes,
 /// and so more items until then …
-const WHEN_FULL: usize = 3;
+const WHEN_FULL: usize = 2;
 /// … if its notes are at most one part in this many of an item.
 const NOTES_PART: f64 = 32.0;
 /// It takes over within this many seconds, or not at all.
@@ -263,13 +270,16 @@ mod tests {
     use guira_contract::Spec;
     use std::time::Duration;
 
+    /// The policy that takes over when memory is full for the first time.
+    const FULL: &str = "s3-fifo:small_pct=10,skip_pct=30,promote=1";
+
     #[test]
     fn candidates_are_policies_and_no_two_are_the_same() {
         let choice = Choice::new(0);
         let sets = choice.sample.sets();
         assert_eq!(sets.len(), CANDIDATES.len());
-        assert_eq!(CANDIDATES[WHEN_FULL], policy("s3-fifo"));
-        assert_eq!([CANDIDATES[0], CANDIDATES[6]], ["clock", "2q"].map(policy));
+        assert_eq!(CANDIDATES[WHEN_FULL], policy(FULL));
+        assert_eq!([CANDIDATES[0], CANDIDATES[7]], ["clock", "2q"].map(policy));
         for (number, set) in sets.iter().enumerate() {
             assert_eq!(choice.sample.find(set.policy), Some(number));
         }
@@ -352,31 +362,32 @@ mod tests {
     #[test]
     fn a_policy_that_takes_over_goes_on_with_what_the_cache_holds() {
         let mut choice = serving("lru", 100);
-        // SIEVE keeps what was read, LRU what was stored last.
-        ask(&mut choice, (0..50).chain(0..50).chain(50..300).chain(220..230));
-        let [lru, sieve] = ["lru", "sieve"].map(|name| held(&choice, name, 0..300));
-        assert!(lru != sieve && lru[0] > 100 && sieve[0] < 50, "{lru:?}, {sieve:?}");
-        serve(&mut choice, "sieve");
-        let after = held(&choice, "sieve", 0..300);
+        // CLOCK keeps what was read, LRU what was stored last.
+        (0..4).for_each(|_| ask(&mut choice, 0..50));
+        ask(&mut choice, (50..150).chain(70..80));
+        let [lru, clock] = ["lru", "clock"].map(|name| held(&choice, name, 0..150));
+        assert!(lru != clock && lru[0] > 50 && clock[0] < 50, "{lru:?}, {clock:?}");
+        serve(&mut choice, "clock");
+        let after = held(&choice, "clock", 0..150);
         assert!(after.len() > 80 && after.iter().all(|key| lru.contains(key)), "{after:?} of {lru:?}");
         // Both evict first what LRU would have.
-        ask(&mut choice, 300..340);
-        for policy in ["sieve", "lru"] {
-            let held = held(&choice, policy, 0..340);
+        ask(&mut choice, 150..190);
+        for policy in ["clock", "lru"] {
+            let held = held(&choice, policy, 0..190);
             assert!(
-                held[0] == 220 && held[10] > 230 && held.contains(&339),
+                held[0] == 70 && held[10] > 80 && held.contains(&189),
                 "{policy}: {held:?} of {after:?}"
             );
         }
         // The sample has no miniature of this one before.
-        let sieve = held(&choice, "sieve", 0..340);
+        let clock = held(&choice, "clock", 0..190);
         serve(&mut choice, "klru:samples=3");
-        let klru = held(&choice, "klru:samples=3", 0..340);
-        assert!(klru.len() > 80 && klru.iter().all(|key| sieve.contains(key)), "{klru:?} of {sieve:?}");
+        let klru = held(&choice, "klru:samples=3", 0..190);
+        assert!(klru.len() > 80 && klru.iter().all(|key| clock.contains(key)), "{klru:?} of {clock:?}");
         serve(&mut choice, "klru:samples=4");
-        assert_eq!(held(&choice, "klru:samples=4", 0..340), klru);
+        assert_eq!(held(&choice, "klru:samples=4", 0..190), klru);
         serve(&mut choice, "lazy-lru");
-        assert!(held(&choice, "lazy-lru", 0..340).len() > 80);
+        assert!(held(&choice, "lazy-lru", 0..190).len() > 80);
         assert_eq!(
             choice.sample.sets().len(),
             CANDIDATES.len() + 1,
@@ -414,7 +425,7 @@ mod tests {
         assert_eq!(choice.chooser.choice(|_| true), Some(1));
         choice.reads = 100;
         for (misses, expected) in
-            [([50, 50, 50], None), ([50, 50, 49], Some("sieve")), ([50, 49, 40], Some("lru"))]
+            [([50, 50, 50], None), ([50, 50, 49], Some(FULL)), ([50, 49, 40], Some("lru"))]
         {
             choice.misses[..3].copy_from_slice(&misses);
             assert_eq!(choice.better().map(|better| better.policy), expected.map(policy), "{misses:?}");
@@ -438,7 +449,7 @@ mod tests {
     #[test]
     fn when_memory_is_full_for_the_first_time_another_policy_takes_over_if_items_are_long() {
         let first = "clock:bits=2";
-        let when_full = Better { policy: policy("s3-fifo:small_pct=10"), why: WhyBetter::MemoryIsFull };
+        let when_full = Better { policy: policy(FULL), why: WhyBetter::MemoryIsFull };
         let filled = [(false, first), (false, first), (true, first)];
         let and = |more: &[(bool, &'static str)]| [&filled[..], more].concat();
         assert_eq!(taking_over(1000, &filled), Some(when_full));
@@ -453,7 +464,7 @@ mod tests {
             "somebody has chosen"
         );
         assert_eq!(taking_over(1000, &and(&[(true, "lru"), (true, first)])), None, "once");
-        let same = "s3-fifo:small_pct=10";
+        let same = FULL;
         assert_eq!(taking_over(1000, &[(false, same), (true, same)]), None, "it is there");
     }
 }

@@ -10,8 +10,14 @@ const LOAD: u64 = 11;
 /// Time is counted in evictions, enough of them together that the ghost's entries span about this many units.
 const SPAN: u64 = 256;
 
-/// A fingerprint of 16 bits, never 0, and the time in 16; an entry that is 0 is none.
+/// A fingerprint of 16 bits, never 0, how often the key came back in 2, and the time in 14; an entry that is 0 is none.
 type Entry = u32;
+
+/// The bits of the time.
+const TIME_BITS: u32 = 14;
+const TIME_MASK: u32 = (1 << TIME_BITS) - 1;
+/// The most that is counted of how often a key came back.
+pub(super) const GHOST_HITS_MAX: u32 = 3;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ghost {
@@ -31,17 +37,20 @@ impl Ghost {
         self.evicted += 1;
         let now = self.now();
         let (bucket, fingerprint) = self.place(hash);
-        let oldest_first = |entry: &&mut Entry| match **entry {
-            0 => u32::MAX,
-            entry => u32::from(now.wrapping_sub(time(entry))),
+        let first = |entry: &&mut Entry| match **entry {
+            // A key that came back keeps its count.
+            entry if entry >> 16 == fingerprint => u32::MAX,
+            0 => TIME_MASK + 1,
+            entry => age(now, entry),
         };
-        if let Some(entry) = self.buckets[bucket].iter_mut().max_by_key(oldest_first) {
-            *entry = fingerprint << 16 | u32::from(now);
+        if let Some(entry) = self.buckets[bucket].iter_mut().max_by_key(first) {
+            let hits = if *entry >> 16 == fingerprint { hits(*entry) } else { 0 };
+            *entry = fingerprint << 16 | hits << TIME_BITS | now;
         }
     }
 
-    /// Whether a key is remembered. It is forgotten now.
-    pub(super) fn recall(&mut self, hash: u32) -> bool {
+    /// Whether a key is remembered that came back `wanted` times before. It is forgotten now; otherwise this time is counted.
+    pub(super) fn recall(&mut self, hash: u32, wanted: u32) -> bool {
         if self.buckets.is_empty() {
             return false;
         }
@@ -49,8 +58,15 @@ impl Ghost {
         let (bucket, fingerprint) = self.place(hash);
         let found = self.buckets[bucket]
             .iter_mut()
-            .find(|entry| **entry >> 16 == fingerprint && u64::from(now.wrapping_sub(time(**entry))) < span);
-        found.map(|entry| *entry = 0).is_some()
+            .find(|entry| **entry >> 16 == fingerprint && u64::from(age(now, **entry)) < span);
+        let Some(entry) = found else { return false };
+        let is_enough = hits(*entry) >= wanted;
+        *entry = if is_enough {
+            0
+        } else {
+            *entry & !(GHOST_HITS_MAX << TIME_BITS) | (hits(*entry) + 1).min(GHOST_HITS_MAX) << TIME_BITS
+        };
+        is_enough
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -73,8 +89,8 @@ impl Ghost {
         (self.buckets.len() as u64 * LOAD / SPAN).max(1)
     }
 
-    fn now(&self) -> u16 {
-        (self.evicted / self.unit()) as u16
+    fn now(&self) -> u32 {
+        (self.evicted / self.unit()) as u32 & TIME_MASK
     }
 
     /// Bucket and fingerprint. They are of different bits of the hash, of which all are good.
@@ -85,8 +101,13 @@ impl Ghost {
     }
 }
 
-fn time(entry: Entry) -> u16 {
-    entry as u16
+fn hits(entry: Entry) -> u32 {
+    entry >> TIME_BITS & GHOST_HITS_MAX
+}
+
+/// How long ago an entry was made.
+fn age(now: u32, entry: Entry) -> u32 {
+    now.wrapping_sub(entry) & TIME_MASK
 }
 
 #[cfg(test)]
@@ -101,13 +122,26 @@ mod tests {
     #[test]
     fn a_key_is_recalled_once_and_only_if_few_went_after_it() {
         let mut ghost = Ghost::default();
-        assert!(!ghost.recall(hash(1)) && ghost.bytes() == 0);
+        assert!(!ghost.recall(hash(1), 0) && ghost.bytes() == 0);
         (1..=8).for_each(|key| ghost.remember(hash(key), 4));
-        let recalled: Vec<u32> = (1..=9).filter(|key| ghost.recall(hash(*key))).collect();
+        let recalled: Vec<u32> = (1..=9).filter(|key| ghost.recall(hash(*key), 0)).collect();
         assert_eq!(recalled, [5, 6, 7, 8]);
-        assert!((1..=9).all(|key| !ghost.recall(hash(key))));
+        assert!((1..=9).all(|key| !ghost.recall(hash(key), 0)));
         ghost.remember(hash(1), 0);
-        assert!(!ghost.recall(hash(1)), "a ghost of nothing");
+        assert!(!ghost.recall(hash(1), 0), "a ghost of nothing");
+    }
+
+    #[test]
+    fn a_key_is_recalled_after_it_came_back_as_often_as_is_wanted() {
+        let mut ghost = Ghost::default();
+        ghost.remember(hash(1), 4);
+        assert!(!ghost.recall(hash(1), 2) && !ghost.recall(hash(2), 2));
+        // It is evicted again, with others.
+        [2, 1, 3].into_iter().for_each(|key| ghost.remember(hash(key), 4));
+        assert!(!ghost.recall(hash(1), 2) && ghost.recall(hash(1), 2));
+        assert!(!ghost.recall(hash(1), 0), "it is forgotten");
+        ghost.remember(hash(4), 4);
+        (0..4).for_each(|_| assert!(!ghost.recall(hash(4), 9), "more than is counted"));
     }
 
     #[test]
@@ -116,7 +150,7 @@ mod tests {
             let mut ghost = Ghost::default();
             (0..3 * entries).for_each(|key| ghost.remember(hash(key), u64::from(entries)));
             let mut recalled =
-                |keys: std::ops::Range<u32>| keys.filter(|key| ghost.recall(hash(*key))).count() as u32;
+                |keys: std::ops::Range<u32>| keys.filter(|key| ghost.recall(hash(*key), 0)).count() as u32;
             let (old, new) = (recalled(0..2 * entries - entries / 50), recalled(2 * entries..3 * entries));
             assert!(old <= entries / 100 && new >= entries - entries / 10, "{old} and {new} of {entries}");
             assert!(ghost.bytes() <= 64 + 12 * entries as usize, "{}", ghost.bytes());
@@ -129,8 +163,8 @@ mod tests {
         ghost.remember(hash(1), 100_000);
         let large = ghost.bytes();
         ghost.remember(hash(2), 61_000);
-        assert!(ghost.recall(hash(1)) && ghost.bytes() == large);
+        assert!(ghost.recall(hash(1), 0) && ghost.bytes() == large);
         ghost.remember(hash(3), 100);
-        assert!(ghost.recall(hash(3)) && ghost.bytes() < large / 100);
+        assert!(ghost.recall(hash(3), 0) && ghost.bytes() < large / 100);
     }
 }

@@ -1,5 +1,6 @@
 //! Doubly linked lists of chunks.
 
+use super::bits::Bits;
 use super::{Chunk, Chunks};
 
 /// Words of notes that a list takes: where a chunk's neighbours are.
@@ -88,6 +89,55 @@ impl List {
     }
 }
 
+/// The newest part of a list.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Newest {
+    members: Bits,
+    oldest: Option<Chunk>,
+    length: u32,
+}
+
+impl Newest {
+    /// `chunk` was pushed to the list. Those that are now too old for the newest `percent` of the list are passed to `leave`.
+    pub(super) fn pushed(
+        &mut self,
+        chunks: &impl Chunks,
+        list: &List,
+        chunk: Chunk,
+        percent: u32,
+        mut leave: impl FnMut(Chunk),
+    ) {
+        self.members.insert(chunk);
+        self.oldest.get_or_insert(chunk);
+        self.length += 1;
+        while u64::from(self.length) * 100 > u64::from(list.len()) * u64::from(percent) {
+            let Some(oldest) = self.oldest else { return };
+            self.removed(chunks, list, oldest);
+            leave(oldest);
+        }
+    }
+
+    /// `chunk` is about to be removed from the list.
+    pub(super) fn removed(&mut self, chunks: &impl Chunks, list: &List, chunk: Chunk) {
+        if self.length == 0 || !self.members.remove(chunk) {
+            return;
+        }
+        self.length -= 1;
+        if self.oldest == Some(chunk) {
+            self.oldest = list.newer(chunks, chunk).filter(|_| self.length > 0);
+        }
+    }
+
+    /// The part is empty, and the list as it was.
+    pub(super) fn clear(&mut self) {
+        *self = Newest::default();
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.members.bytes()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -108,6 +158,32 @@ mod tests {
         assert_eq!((0..4).map(|_| list.pop(&chunks)).collect::<Vec<_>>(), [Some(3), Some(0), Some(9), None]);
         assert_eq!(list, List::default());
         assert!((0..10).all(|chunk| !is_linked(&chunks, chunk)));
+    }
+
+    #[test]
+    fn the_newest_part_grows_and_shrinks_with_its_list() {
+        let chunks = Plain::new(20, LINKS);
+        let (mut list, mut newest) = (List::default(), Newest::default());
+        let mut left = Vec::new();
+        for chunk in 0..10 {
+            list.push(&chunks, chunk);
+            newest.pushed(&chunks, &list, chunk, 50, |chunk| left.push(chunk));
+        }
+        assert_eq!((left.clone(), newest.length, newest.oldest), ((0..5).collect(), 5, Some(5)));
+        // Its oldest, one of its middle, and one that is not in it.
+        for chunk in [5, 7, 1] {
+            newest.removed(&chunks, &list, chunk);
+            list.remove(&chunks, chunk);
+        }
+        assert_eq!((newest.length, newest.oldest), (3, Some(6)));
+        list.push(&chunks, 10);
+        newest.pushed(&chunks, &list, 10, 50, |chunk| left.push(chunk));
+        assert_eq!((left.len(), newest.length), (5, 4), "4 of 8");
+        for chunk in [6, 8, 9, 10] {
+            newest.removed(&chunks, &list, chunk);
+            list.remove(&chunks, chunk);
+        }
+        assert_eq!((newest.length, newest.oldest), (0, None));
     }
 
     #[test]

@@ -185,7 +185,9 @@ pub trait PolicyOptions: Copy + Debug + Default + PartialEq {
     const KEYS: &'static [&'static str] = &[];
 
     /// About what the order takes for each item beside its notes, in bytes.
-    const GHOST_BYTES: u32 = 0;
+    fn ghost_bytes(self) -> u32 {
+        0
+    }
 
     /// Reads the options. What is left out has its default.
     ///

@@ -8,6 +8,10 @@
 //! items, since others wait for the lock meanwhile. Until there is a victim for the first time, what does not fit into small comes into main, as in libCacheSim
 //! (Yang and others): all would be in small otherwise, and the first of them be evicted one after the other though they were read once.
 //!
+//! S4-FIFO (Xia and others, OSDI 2026) makes five numbers of this options: the share of small, the entries of the ghost, the
+//! reads that an item needs to go to main, the newest part of small in which reads do not count, and how often the ghost must
+//! have had the key before, so that a loop over too many keys does not pass through main.
+//!
 //! In a class of few items, as of long values, a tenth of them are the ones that were just stored: the small queue may always have
 //! [`SMALL_LEAST`], and a search evicts nothing from main that it has just promoted, as long as small has items.
 //!
@@ -16,8 +20,8 @@
 //! chunk beside the notes.
 
 use super::bits::Bits;
-use super::ghost::Ghost;
-use super::list::{self, LINKS, List, PATIENCE};
+use super::ghost::{GHOST_HITS_MAX, Ghost};
+use super::list::{self, LINKS, List, Newest, PATIENCE};
 use super::{Arrival, Chunk, Chunks, Moment, Order, PolicyOptions, Reads};
 use guira_contract::{OptionError, Spec};
 
@@ -25,45 +29,84 @@ use guira_contract::{OptionError, Spec};
 const TICK_AND_READS: usize = LINKS;
 /// The bits of the count, and the most that is counted.
 const READS_MAX: u32 = 3;
-/// At this many reads an item goes from small to main.
-const PROMOTED: u32 = 2;
-
 /// The small queue may always have so many items: four clients have each stored one and not read it yet.
 const SMALL_LEAST: u32 = 5;
 
-/// How S3-FIFO divides a class.
+/// How S3-FIFO divides a class, and what items have to prove.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct S3FifoOptions {
     /// The share of the class that the small queue may have, in percent: 1 to 99.
     pub small_percent: u32,
+    /// The entries of the ghost, in percent of the items of the class: up to 400. `None`: as many as main has place for.
+    pub ghost_percent: Option<u32>,
+    /// The newest part of the small queue in which reads do not count, in percent: 0 to 90.
+    pub skip_percent: u32,
+    /// Reads after which an item goes from small to main: 1 to 3.
+    pub promote_reads: u32,
+    /// How often a key must have come back while the ghost remembered it before it comes into main at once: 0 to 3.
+    pub ghost_hits: u32,
+}
+
+impl S3FifoOptions {
+    /// The paper's numbers, with this share for the small queue.
+    pub const fn with_small(small_percent: u32) -> Self {
+        S3FifoOptions { small_percent, ghost_percent: None, skip_percent: 0, promote_reads: 2, ghost_hits: 0 }
+    }
+
+    /// Entries of the ghost of a class with so many items.
+    fn ghost_entries(self, items: u64) -> u64 {
+        let percent = self.ghost_percent.unwrap_or(100 - self.small_percent);
+        items * u64::from(percent) / 100
+    }
 }
 
 impl Default for S3FifoOptions {
     fn default() -> Self {
-        S3FifoOptions { small_percent: 10 }
+        S3FifoOptions::with_small(10)
     }
 }
 
 impl PolicyOptions for S3FifoOptions {
     type Order = S3Fifo;
     const NAME: &'static str = "s3-fifo";
-    const ABOUT: &'static str =
-        "small_pct=PERCENT on probation, 10, main, and a ghost (Yang and others 2023)";
-    const KEYS: &'static [&'static str] = &["small_pct"];
-    const GHOST_BYTES: u32 = 8;
+    const ABOUT: &'static str = "small_pct=PERCENT on probation, 10, main, and a ghost (Yang and others 2023); as S4-FIFO (Xia and others 2026): \
+         ghost_pct=PERCENT of entries, 100 - small_pct; skip_pct=PERCENT of probation in which reads do not count, 0; \
+         promote=READS into main, 2; ghost_hits=NUMBER before a key comes into main at once, 0";
+    const KEYS: &'static [&'static str] = &["small_pct", "ghost_pct", "skip_pct", "promote", "ghost_hits"];
 
     fn read(spec: &Spec) -> Result<Self, OptionError> {
         let default = Self::default();
-        let percent = spec.number("small_pct", 1..=99)?;
-        Ok(S3FifoOptions { small_percent: percent.map_or(default.small_percent, |percent| percent as u32) })
+        let number = |key, range| Ok(spec.number(key, range)?.map(|number| number as u32));
+        Ok(S3FifoOptions {
+            small_percent: number("small_pct", 1..=99)?.unwrap_or(default.small_percent),
+            ghost_percent: number("ghost_pct", 1..=400)?,
+            skip_percent: number("skip_pct", 0..=90)?.unwrap_or(default.skip_percent),
+            promote_reads: number("promote", 1..=u64::from(READS_MAX))?.unwrap_or(default.promote_reads),
+            ghost_hits: number("ghost_hits", 0..=u64::from(GHOST_HITS_MAX))?.unwrap_or(default.ghost_hits),
+        })
     }
 
     fn write(self) -> Vec<(&'static str, String)> {
-        vec![("small_pct", self.small_percent.to_string())]
+        let default = S3FifoOptions::with_small(self.small_percent);
+        let others = [
+            ("ghost_pct", self.ghost_percent.unwrap_or_default(), 0),
+            ("skip_pct", self.skip_percent, default.skip_percent),
+            ("promote", self.promote_reads, default.promote_reads),
+            ("ghost_hits", self.ghost_hits, default.ghost_hits),
+        ];
+        let changed = others.into_iter().filter(|(_, value, default)| value != default);
+        let changed = changed.map(|(key, value, _)| (key, value.to_string()));
+        [("small_pct", self.small_percent.to_string())].into_iter().chain(changed).collect()
+    }
+
+    /// A table takes 9 bytes an entry.
+    fn ghost_bytes(self) -> u32 {
+        (self.ghost_entries(100) * 9 / 100) as u32
     }
 
     fn tune(self, order: &mut S3Fifo) -> bool {
-        order.small_percent = self.small_percent;
+        order.options = self;
+        order.newest.clear();
         true
     }
 
@@ -79,8 +122,10 @@ pub struct S3Fifo {
     main: List,
     /// What is in `main`, of all that is in a list.
     is_main: Bits,
+    /// The part of `small` in which reads do not count.
+    newest: Newest,
     ghost: Ghost,
-    small_percent: u32,
+    options: S3FifoOptions,
     /// Whether it has given a victim since it was empty. Before that nothing has to prove itself: there is room for all.
     has_evicted: bool,
 }
@@ -102,8 +147,8 @@ impl S3Fifo {
     /// An empty order.
     pub fn new(options: S3FifoOptions) -> Self {
         let (small, main, is_main) = (List::default(), List::default(), Bits::default());
-        let small_percent = options.small_percent.clamp(1, 99);
-        S3Fifo { small, main, is_main, ghost: Ghost::default(), small_percent, has_evicted: false }
+        let (newest, ghost) = (Newest::default(), Ghost::default());
+        S3Fifo { small, main, is_main, newest, ghost, options, has_evicted: false }
     }
 
     /// Items in the small queue and in main.
@@ -115,6 +160,21 @@ impl S3Fifo {
         u64::from(self.small.len()) + u64::from(self.main.len())
     }
 
+    fn push_small(&mut self, chunks: &impl Chunks, chunk: Chunk) {
+        self.small.push(chunks, chunk);
+        let skipped = self.options.skip_percent;
+        if skipped > 0 {
+            self.newest.pushed(chunks, &self.small, chunk, skipped, |older| {
+                set(chunks, older, chunks.note(older, TICK_AND_READS), 0);
+            });
+        }
+    }
+
+    fn remove_small(&mut self, chunks: &impl Chunks, chunk: Chunk) {
+        self.newest.removed(chunks, &self.small, chunk);
+        self.small.remove(chunks, chunk);
+    }
+
     fn push_main(&mut self, chunks: &impl Chunks, chunk: Chunk) {
         self.is_main.insert(chunk);
         self.main.push(chunks, chunk);
@@ -123,7 +183,7 @@ impl S3Fifo {
     /// In a class of few items, as of long values, a tenth of them are the ones that were just stored.
     fn is_small_full(&self) -> bool {
         self.small.len() > SMALL_LEAST
-            && u64::from(self.small.len()) * 100 >= self.total() * u64::from(self.small_percent)
+            && u64::from(self.small.len()) * 100 >= self.total() * u64::from(self.options.small_percent)
     }
 
     /// The queue that the next victim is looked for in has something at its end; None if both are empty.
@@ -153,7 +213,7 @@ impl S3Fifo {
     }
 
     fn victim(&mut self, chunks: &impl Chunks, now: Moment) -> Option<Chunk> {
-        let entries = self.total() * u64::from(100 - self.small_percent) / 100;
+        let entries = self.options.ghost_entries(self.total());
         let mut promoted = None;
         for passed in 0..=PATIENCE {
             let (chunk, queue) = self.end_after(promoted)?;
@@ -161,8 +221,8 @@ impl S3Fifo {
             let read = if passed == PATIENCE { 0 } else { reads(chunks, chunk) };
             match queue {
                 Queue::Small => {
-                    self.small.remove(chunks, chunk);
-                    if read < PROMOTED {
+                    self.remove_small(chunks, chunk);
+                    if read < self.options.promote_reads {
                         self.remember(chunks, chunk, entries);
                         return Some(chunk);
                     }
@@ -201,10 +261,11 @@ impl Order for S3Fifo {
     fn stored(&mut self, chunks: &impl Chunks, chunk: Chunk, arrival: Arrival, now: Moment) {
         self.removed(chunks, chunk);
         set(chunks, chunk, now.tick, 0);
-        if self.ghost.recall(arrival.hash) || (!self.has_evicted && self.is_small_full()) {
+        let comes_back = self.ghost.recall(arrival.hash, self.options.ghost_hits);
+        if comes_back || (!self.has_evicted && self.is_small_full()) {
             self.push_main(chunks, chunk);
         } else {
-            self.small.push(chunks, chunk);
+            self.push_small(chunks, chunk);
         }
     }
 
@@ -231,8 +292,11 @@ impl Order for S3Fifo {
         if !list::is_linked(chunks, chunk) {
             return;
         }
-        let queue = if self.is_main.remove(chunk) { &mut self.main } else { &mut self.small };
-        queue.remove(chunks, chunk);
+        if self.is_main.remove(chunk) {
+            self.main.remove(chunks, chunk);
+        } else {
+            self.remove_small(chunks, chunk);
+        }
         // An empty class fills anew.
         self.has_evicted &= self.total() > 0;
     }
@@ -255,7 +319,7 @@ impl Order for S3Fifo {
     }
 
     fn bytes(&self) -> usize {
-        self.ghost.bytes() + self.is_main.bytes()
+        self.ghost.bytes() + self.is_main.bytes() + self.newest.bytes()
     }
 }
 
@@ -266,7 +330,7 @@ mod tests {
 
     fn filled(count: usize, small_percent: u32) -> (Plain, S3Fifo) {
         let (chunks, mut order) =
-            (Plain::new(count, LINKS + 1), S3Fifo::new(S3FifoOptions { small_percent }));
+            (Plain::new(count, LINKS + 1), S3Fifo::new(S3FifoOptions::with_small(small_percent)));
         order.has_evicted = true;
         (0..count as Chunk).for_each(|chunk| plain::store(&mut order, &chunks, chunk, chunk * 4));
         (chunks, order)
@@ -337,6 +401,74 @@ mod tests {
         let (chunks, mut order) = filled(PATIENCE as usize * 3, 10);
         (0..3 * PATIENCE).for_each(|chunk| read(&chunks, &[chunk; 3]));
         assert_eq!(plain::victims(&mut order, &chunks, 1), [PATIENCE]);
+    }
+
+    fn order(spec: &str, count: usize) -> (Plain, S3Fifo) {
+        let options = S3FifoOptions::read(&Spec::parse(spec).unwrap()).unwrap();
+        let (chunks, mut order) = (Plain::new(count, LINKS + 1), options.order(0));
+        order.has_evicted = true;
+        (0..count as Chunk).for_each(|chunk| plain::store(&mut order, &chunks, chunk, chunk * 4));
+        (chunks, order)
+    }
+
+    /// Another key takes the place of a victim.
+    fn replace_one(order: &mut S3Fifo, chunks: &Plain, key: u32) -> Chunk {
+        let victim = plain::victims(order, chunks, 1)[0];
+        order.stored(chunks, victim, Arrival { hash: key, lives: u32::MAX }, plain::at(100));
+        victim
+    }
+
+    #[test]
+    fn reads_in_the_newest_part_of_probation_do_not_count() {
+        let (chunks, mut order) = order("s3-fifo:skip_pct=50,promote=1", 20);
+        // 0 to 9 have left the newest part.
+        read(&chunks, &[1, 12]);
+        order.removed(&chunks, 11);
+        let victims: Vec<Chunk> = (0..8).map(|key| replace_one(&mut order, &chunks, key | 1 << 20)).collect();
+        assert_eq!(victims, [0, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(order.lengths(), [18, 1], "1 was read late enough");
+        assert_eq!(plain::victims(&mut order, &chunks, 3), [9, 10, 12], "12 was read too early");
+    }
+
+    #[test]
+    fn as_many_reads_as_are_wanted_promote() {
+        for (promote, expected) in [(1, [3, 4]), (2, [0, 3]), (3, [0, 1])] {
+            let (chunks, mut order) = order(&format!("s3-fifo:promote={promote}"), 20);
+            read(&chunks, &[0, 1, 1, 2, 2, 2]);
+            assert_eq!(plain::victims(&mut order, &chunks, 2), expected, "{promote}");
+        }
+    }
+
+    #[test]
+    fn a_key_comes_into_main_after_it_came_back_as_often_as_is_wanted() {
+        let (chunks, mut order) = order("s3-fifo:ghost_hits=1,ghost_pct=400", 20);
+        for (round, lengths) in [(1, [20, 0]), (2, [19, 1])] {
+            // The last victim is the chunk that the last round stored.
+            let mut victims = (0..19).map(|key| replace_one(&mut order, &chunks, key | round << 22));
+            assert_eq!(victims.find(|victim| *victim == 19), None);
+            drop(victims);
+            let key = plain::victims(&mut order, &chunks, 1)[0];
+            assert_eq!(key, 19);
+            plain::store(&mut order, &chunks, key, 100);
+            assert_eq!(order.lengths(), lengths, "round {round}");
+        }
+    }
+
+    #[test]
+    fn only_numbers_that_were_changed_are_written() {
+        for spec in
+            ["s3-fifo:small_pct=10", "s3-fifo:small_pct=3,ghost_pct=200,skip_pct=20,promote=1,ghost_hits=3"]
+        {
+            let options = S3FifoOptions::read(&Spec::parse(spec).unwrap()).unwrap();
+            let written: Vec<String> =
+                options.write().into_iter().map(|(key, value)| format!("{key}={value}")).collect();
+            assert_eq!(format!("s3-fifo:{}", written.join(",")), spec);
+        }
+        for wrong in ["skip_pct=91", "promote=0", "promote=4", "ghost_hits=4", "ghost_pct=0", "ghost_pct=401"]
+        {
+            let spec = Spec::parse(&format!("s3-fifo:{wrong}")).unwrap();
+            assert!(S3FifoOptions::read(&spec).is_err(), "{wrong}");
+        }
     }
 
     #[test]

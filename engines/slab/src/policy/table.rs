@@ -82,7 +82,7 @@ macro_rules! policies {
                 match self {
                     $(Policy::$policy(options) => {
                         let notes = options.order(0).words() * size_of::<u32>();
-                        notes as u32 + <$options as PolicyOptions>::GHOST_BYTES
+                        notes as u32 + options.ghost_bytes()
                     })*
                 }
             }

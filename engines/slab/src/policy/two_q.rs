@@ -40,7 +40,6 @@ impl PolicyOptions for TwoQOptions {
     const ABOUT: &'static str = "new items pass a FIFO queue of in_pct=PERCENT, 25; items stored again soon \
         after enter an LRU list (Johnson and Shasha 1994)";
     const KEYS: &'static [&'static str] = &["in_pct"];
-    const GHOST_BYTES: u32 = 4;
 
     fn read(spec: &Spec) -> Result<Self, OptionError> {
         let percent = spec.number("in_pct", 1..=99)?;
@@ -54,6 +53,10 @@ impl PolicyOptions for TwoQOptions {
 
     fn order(self, _seed: u64) -> TwoQ {
         TwoQ { options: self, ..TwoQ::default() }
+    }
+
+    fn ghost_bytes(self) -> u32 {
+        4
     }
 
     fn tune(self, order: &mut TwoQ) -> bool {
@@ -109,7 +112,7 @@ impl Order for TwoQ {
 
     fn stored(&mut self, chunks: &impl Chunks, chunk: Chunk, arrival: Arrival, now: Moment) {
         self.removed(chunks, chunk);
-        if self.out.recall(arrival.hash) {
+        if self.out.recall(arrival.hash, 0) {
             self.is_main.insert(chunk);
         }
         self.push(chunks, chunk, now);
