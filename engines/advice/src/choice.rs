@@ -10,6 +10,7 @@ use guira_slab::Policy;
 use guira_slab::policy::clock::ReadBits;
 use guira_slab::policy::lru::LruOptions;
 use guira_slab::policy::s3_fifo::S3FifoOptions;
+use guira_slab::policy::sieve::SieveOptions;
 use guira_slab::policy::two_q::TwoQOptions;
 use guira_sync::clock::Seconds;
 
@@ -25,11 +26,7 @@ pub const CANDIDATES: [Policy; 8] = [
         promote_reads: 1,
         ..S3FifoOptions::with_small(10)
     }),
-    Policy::S3Fifo(S3FifoOptions {
-        ghost_percent: Some(200),
-        ghost_hits: 1,
-        ..S3FifoOptions::with_small(10)
-    }),
+    Policy::Sieve(SieveOptions),
     Policy::S3Fifo(S3FifoOptions::with_small(2)),
     Policy::S3Fifo(S3FifoOptions { skip_percent: 50, promote_reads: 1, ..S3FifoOptions::with_small(25) }),
     Policy::TwoQ(TwoQOptions { in_percent: 25 }),
@@ -374,10 +371,7 @@ mod tests {
         ask(&mut choice, 150..190);
         for policy in ["clock", "lru"] {
             let held = held(&choice, policy, 0..190);
-            assert!(
-                held[0] == 70 && held[10] > 80 && held.contains(&189),
-                "{policy}: {held:?} of {after:?}"
-            );
+            assert!(held[0] == 70 && held[10] > 80 && held.contains(&189), "{policy}: {held:?} of {after:?}");
         }
         // The sample has no miniature of this one before.
         let clock = held(&choice, "clock", 0..190);
