@@ -138,11 +138,11 @@ mod tests {
 
     #[test]
     fn what_was_seen_lies_between_two_times() {
-        let nobody = || {
+        let unreachable = || {
             let target = Target::new(Endpoint::Unix("nowhere".into()), Duration::from_millis(1));
             LookAside::new(target)
         };
-        let caches = [nobody(), nobody()];
+        let caches = [unreachable(), unreachable()];
         let (counts, user_states) =
             (Counts::default(), [UserState { caches, reads: Times::default(), writes: Times::default() }]);
         user_states[0].reads.note(5, Duration::from_secs(1));

@@ -3,7 +3,7 @@ use guira_transport::net::TcpListener;
 use std::io::{Read, Write};
 use std::time::Duration;
 
-use guira_harness::port::nobody;
+use guira_harness::port::refusing_address;
 
 use super::links::{Links, Urgency};
 use super::*;
@@ -369,7 +369,7 @@ fn a_connection_that_was_closed_while_it_was_idle_is_replaced() {
 
 #[test]
 fn a_server_that_is_not_there_is_left_alone_but_by_deletes() {
-    let target = Target::new(nobody().to_string().parse().unwrap(), Duration::from_secs(20));
+    let target = Target::new(refusing_address().to_string().parse().unwrap(), Duration::from_secs(20));
     let links = Links::resting(target.clone(), REST);
     let refused = |outcome: Result<Leases, CacheError>| {
         assert!(matches!(outcome, Err(CacheError::Text(TextError::Connect(_)))), "{outcome:?}");

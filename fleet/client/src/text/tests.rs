@@ -3,7 +3,7 @@ use guira_transport::net::{TcpListener, UnixListener};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::time::Duration;
 
-use guira_harness::port::nobody;
+use guira_harness::port::refusing_address;
 use guira_harness::scratch::Scratch;
 use guira_protocol::client::Reply;
 
@@ -96,7 +96,7 @@ fn a_server_that_ends_or_is_silent_is_an_error() {
     let silent = endpoint(&listener.local_addr().unwrap().to_string());
     let mut connection = Connection::open(&Target::new(silent, Duration::from_millis(20))).unwrap();
     assert!(matches!(connection.stats("", |_, _| ()).unwrap_err(), TextError::Late));
-    let target = Target::new(endpoint(&nobody().to_string()), TIMEOUT);
+    let target = Target::new(endpoint(&refusing_address().to_string()), TIMEOUT);
     assert!(matches!(Connection::open(&target).unwrap_err(), TextError::Connect(_)));
 }
 

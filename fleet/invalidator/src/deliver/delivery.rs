@@ -275,7 +275,7 @@ mod tests {
     use crate::deliver::lane::Limits;
     use crate::ledger::Ledger;
     use guira_harness::deadline::Deadline;
-    use guira_harness::port::{Port, nobody};
+    use guira_harness::port::{Port, refusing_address};
     use guira_sync::thread::JoinHandle;
     use guira_transport::net::{TcpListener, TcpStream};
     use std::io::{BufRead, BufReader, Write};
@@ -529,7 +529,7 @@ mod tests {
 
     #[test]
     fn a_target_that_is_away_does_not_hold_up_the_end() {
-        let running = Running::start(&nobody().to_string(), Dialect::Meta);
+        let running = Running::start(&refusing_address().to_string(), Dialect::Meta);
         running.delete(1, &["a"]);
         let failed = || (running.counts.get(TargetCount::Failures) > 0).then_some(());
         Deadline::after(PATIENCE).poll(failed).expect("an attempt");
