@@ -77,7 +77,7 @@ fn view(etcd: &EtcdOptions) -> Option<View> {
 }
 
 fn figures(part: &Part) -> Option<[u64; FIGURES.len()]> {
-    // A stopped process would never reply, and has no socket here.
+    // A stopped process does not reply: the timeout of `open` ends the wait.
     let mut found = [0; FIGURES.len()];
     open(part.socket()?)?
         .stats("", |name, value| {
