@@ -1,7 +1,8 @@
-//! Reads of one cluster's caches: a thread that disturbs them as little as it can.
+//! The reader of one cluster's caches: a thread that disturbs them as little as possible.
 //!
-//! `mg KEY f v u` makes no item more recent (`u`), and asks for no unique, which an item may have to be given. It is counted as a get. Of an item that is marked as
-//! stale, or that somebody was to fill, it may win the right to fill it (`W`): that is given back at once.
+//! `mg KEY f v u` does not make an item more recent (`u`), and requests no cas unique, which the
+//! server might have to assign first. It counts as a get. For an item that is stale, or that a
+//! client is to fill, it may win the right to fill it (`W`), which is given back at once.
 
 use crate::counters::{ClusterCount, ClusterCounts, Health};
 use crate::judge::Tag;
@@ -26,7 +27,7 @@ const VALUE_MAX: u32 = 64 << 20;
 pub(crate) enum Dialect {
     #[default]
     Meta,
-    /// `get KEY`: it makes items more recent, and does not tell what is stale.
+    /// `get KEY`: it makes items more recent, and does not show whether they are stale.
     Classic,
 }
 
@@ -37,7 +38,7 @@ pub(crate) struct Cluster {
     pub(crate) name: String,
     pub(crate) target: Target,
     pub(crate) dialect: Dialect,
-    /// What is put before each key.
+    /// A prefix of every key.
     pub(crate) prefix: String,
     pub(crate) counts: Arc<ClusterCounts>,
     pub(crate) replies: Sender<Reply>,
@@ -54,7 +55,7 @@ impl Cluster {
                 [first].into_iter().chain(requests.try_iter().take(TOGETHER - 1)).collect();
             let mut found = Vec::new();
             let read = self.read(&mut connection, &batch, &mut found);
-            let health = if read.is_ok() { Health::Up } else { Health::Away };
+            let health = if read.is_ok() { Health::Up } else { Health::Down };
             let before = self.counts.set_up(health);
             if let Err(error) = read {
                 // Replies that are still to come are for other keys.
@@ -125,7 +126,8 @@ impl Cluster {
         name.extend_from_slice(key);
     }
 
-    /// What `mg` has won somebody else may win again: of a stale item by marking it once more, of a missing one by its removal.
+    /// Gives back the right to fill an item that `mg` has won: marks a stale item again, and
+    /// removes a missing one.
     fn give_back(&self, connection: &mut Connection, key: &[u8]) -> Result<(), TextError> {
         let (mut request, mut name) = (Vec::new(), Vec::new());
         self.name_of(key, &mut name);
@@ -172,7 +174,7 @@ fn meta(connection: &mut Connection, won: impl FnOnce()) -> Result<Option<Cached
     if is_won {
         won();
     }
-    // Without a value it is an item that somebody is to fill.
+    // An item without a value is one that a client is to fill.
     let is_empty = value.is_empty() && (is_won || line.has(b'Z'));
     Ok(Some(if line.has(b'X') || is_empty { Cached::Miss } else { item(flags, value) }))
 }

@@ -41,7 +41,8 @@ impl Client {
             Kind::MariaDb => {
                 let (mut packets, _version) = mariadb::connect(&database.server)?;
                 mariadb::execute(&mut packets, "SET SESSION TRANSACTION READ ONLY")?;
-                // Each query is to see what was committed before it, and not what the first one saw.
+                // Each query has to see all commits before it, and not the snapshot of the first
+                // query.
                 mariadb::execute(&mut packets, "SET SESSION autocommit = 1")?;
                 mariadb::execute(&mut packets, &format!("USE {}", mariadb::identifier(&database.name)))?;
                 Ok(Client::MariaDb(packets))
@@ -98,13 +99,13 @@ impl Queries {
             let health = match &found {
                 Err(error) if self.stop.check().is_ok() => {
                     self.fail(error, &key);
-                    if matches!(error, SourceError::Refused(_)) { Health::Up } else { Health::Away }
+                    if matches!(error, SourceError::Refused(_)) { Health::Up } else { Health::Down }
                 }
                 Err(_) => return,
                 Ok(_) => Health::Up,
             };
             self.counts.set_up(health);
-            if health == Health::Away {
+            if health == Health::Down {
                 client = None;
             }
             if self.replies.send(Reply::Database { tag, found: found.ok() }).is_err() {

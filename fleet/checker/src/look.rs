@@ -10,9 +10,9 @@ const LATE_MAX: Duration = Duration::from_secs(2);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     Caches,
-    /// Some have not what the database had: does it have that still?
+    /// Some caches differ from the first reading of the database, which is repeated.
     Database,
-    /// Clusters differ, and are asked again after a pause.
+    /// Clusters differ, and are read again after a pause.
     Pause,
     Again,
 }
@@ -20,7 +20,7 @@ pub(crate) enum Stage {
 #[derive(Debug)]
 pub(crate) struct Look {
     pub(crate) delay: usize,
-    /// Answers count until then.
+    /// Replies count until this time.
     end: Duration,
     pub(crate) stage: Stage,
     /// Caches that have not answered.
@@ -95,7 +95,7 @@ impl Look {
         self.outcomes.iter_mut().filter(|open| open.is_none()).for_each(|open| *open = Some(outcome));
     }
 
-    /// Settles what is open as wrong, since the database has this.
+    /// Settles all open clusters as wrong, since the database has this value.
     pub(crate) fn close_as_wrong(&mut self, truth: &Content) -> Vec<Wrong> {
         let wrong = |cluster: usize| Some((cluster, self.items[cluster].clone()?, truth.clone()));
         let wrong = self.open().filter_map(wrong).collect();
@@ -103,7 +103,7 @@ impl Look {
         wrong
     }
 
-    /// Settles clusters that have the same, if all of them do, or nobody to be compared with; returns whether they differ.
+    /// Settles all open clusters if they agree or there is only one; returns whether they differ.
     pub(crate) fn agree(&mut self) -> bool {
         let mut items = self.open().filter_map(|cluster| self.items[cluster].as_ref());
         let Some(first) = items.next() else { return false };
@@ -136,7 +136,7 @@ impl Look {
         wrong
     }
 
-    /// What was found, once nothing is open.
+    /// The results, once no cluster is open.
     pub(crate) fn outcomes(&self) -> impl Iterator<Item = Outcome> + Clone + '_ {
         self.outcomes.iter().map(|outcome| outcome.unwrap_or(Outcome::Unknown))
     }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer};
 /// No value of a key has this byte: `user:{id}` is not the pattern of `user:7:friends`.
 const SEPARATOR: u8 = b':';
 
-/// Which keys there are of a kind, and what is known by them.
+/// The pattern of a kind of keys, and the names of its parts.
 #[derive(Clone, Debug)]
 pub(crate) struct Pattern {
     parts: Vec<Part>,

@@ -19,7 +19,7 @@ pub(crate) struct Named {
     pub(crate) counts: Arc<ClusterCounts>,
 }
 
-/// What is read from standard input.
+/// The use of standard input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reads {
     Keys,

@@ -1,10 +1,10 @@
-//! What was read, as far as it is kept: enough to compare it, and to show it.
+//! The part of a value that is kept: enough to compare and to show it.
 
 use guira_client::lookaside::Value;
 use ring::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
 use std::fmt;
 
-/// So many bytes of a value are kept to be shown.
+/// The bytes of a value that are kept for display.
 const HEAD_MAX: usize = 64;
 
 #[derive(Clone, Debug)]

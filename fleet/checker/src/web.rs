@@ -74,7 +74,7 @@ fn status(shared: &Shared, now: u64) -> Value {
         json!({
             "key": example.key.escape_ascii().to_string(),
             "cluster": shared.clusters[example.cluster].name,
-            "told": shared.started + example.told.as_secs(),
+            "told": shared.started + example.changed.as_secs(),
             "hinted": example.origin == Origin::Hint,
             "cache": example.cache.to_string(),
             "truth": example.truth.to_string(),

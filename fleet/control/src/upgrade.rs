@@ -24,7 +24,7 @@ impl Upgrades {
     /// Continues with an order for the server.
     pub(crate) fn obey(&mut self, store: &mut Store, order: &Order) -> Result<(), EtcdError> {
         match (order.state, &mut self.running) {
-            (OrderState::Asked, None) => self.begin(store, order),
+            (OrderState::Requested, None) => self.begin(store, order),
             (OrderState::Running, Some(child)) => {
                 let ended = match child.try_wait() {
                     Ok(None) => return Ok(()),
@@ -39,7 +39,7 @@ impl Upgrades {
                 end(store, order, Err("the member restarted during the upgrade: check the server".to_owned()))
             }
             // That of an order which has ended with its lease.
-            (OrderState::Asked, Some(child)) => match child.try_wait() {
+            (OrderState::Requested, Some(child)) => match child.try_wait() {
                 Ok(None) => Ok(()),
                 _ => {
                     self.running = None;

@@ -49,7 +49,7 @@ impl Source {
     }
 }
 
-/// What is looked up and followed: SRV records and pools of etcd.
+/// The followed sources: SRV records and pools in etcd.
 #[derive(Clone, Debug)]
 pub struct Followed {
     pub records: Arc<Records>,
@@ -57,13 +57,13 @@ pub struct Followed {
 }
 
 impl Followed {
-    /// What was kept counts until there is something newer.
+    /// Saved texts are used until newer ones are found.
     pub fn remember(&self, texts: &Texts) {
         self.records.remember(texts);
         self.pools.remember(texts);
     }
 
-    /// These texts, with what is looked up as it is now.
+    /// These texts with the current records and pools.
     pub fn renew(&self, texts: &Texts) -> Texts {
         let now =
             |name: &String, text: &Result<String, String>| self.text(name).unwrap_or_else(|| text.clone());
@@ -71,7 +71,7 @@ impl Followed {
         Texts { main: texts.main.clone(), others }
     }
 
-    /// Records that these texts do not name are forgotten. Returns those that they name.
+    /// Drops records that these texts do not name. Returns those that they name.
     pub fn keep_records_of(&self, texts: &Texts) -> HashSet<Arc<str>> {
         let records = texts.others.keys().filter_map(|name| name.strip_prefix(SRV));
         let records: HashSet<Arc<str>> = records.map(Arc::from).collect();

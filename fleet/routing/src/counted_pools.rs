@@ -19,12 +19,12 @@ pub struct Arrival {
     pub wanted: ArrivalWanted,
 }
 
-/// Whether somebody waits for the answer of the server.
+/// Whether a client waits for the server's reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArrivalWanted {
     Yes,
-    /// A shadow, or a copy of an AllAsyncRoute. They are sent before the requests that a client waits for; in mcrouter,
-    /// after them.
+    /// The request of a shadow, or a copy of an AllAsyncRoute. It is sent before the requests that
+    /// a client waits for; mcrouter sends it after them.
     No,
 }
 

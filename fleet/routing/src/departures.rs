@@ -63,7 +63,8 @@ mod tests {
         Claim::of(servers.iter().copied().map(DestinationId))
     }
 
-    /// What is done with, while there are requests in the trees of so many trees ago, and some servers are busy.
+    /// The servers that can be closed while requests are in the trees of these generations, and
+    /// these servers are busy.
     fn done(departures: &mut Departures, trees: &[u64], busy: &[u32]) -> Vec<u32> {
         let is_answered = |server: DestinationId| !busy.contains(&server.0);
         let done = departures.take_done(|ago| trees.contains(&ago), is_answered);

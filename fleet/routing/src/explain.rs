@@ -31,8 +31,9 @@ const SERVER: &str = "Destination";
 const LINES_MAX: usize = 10_000;
 
 impl Tree {
-    /// All handles that a request may come to, each followed by those below it in the order in which they are asked: the first answers
-    /// unless it fails. Empty if the key's routing prefix leads nowhere.
+    /// All handles that a request may reach, each followed by its children in the order in which
+    /// they are tried: the first one replies unless it fails. Empty if the key's routing prefix
+    /// leads nowhere.
     pub fn explain(&self, op: Op, key: &[u8], facts: Facts) -> Vec<Line> {
         let mut lines = Vec::new();
         if let Some((root, prefix)) = self.root(key) {
@@ -52,8 +53,8 @@ impl Tree {
             let request = Request { prefix, ..Request::classic(Op::Delete, key) };
             Path { tree: self, facts, lines: &mut lines }.follow(node, &request, 0, true);
         }
-        let asked = lines.into_iter().filter(|line| line.is_awaited);
-        asked.filter_map(|line| line.destination.map(|number| (number, line.key))).collect()
+        let requested = lines.into_iter().filter(|line| line.is_awaited);
+        requested.filter_map(|line| line.destination.map(|number| (number, line.key))).collect()
     }
 }
 
@@ -69,12 +70,13 @@ impl Path<'_> {
             return;
         }
         let handle = self.tree.handle(node);
-        let (mut asks, mut scratch, mut random, mut waits) = (Vec::new(), Vec::new(), 0, Vec::new());
+        let (mut child_requests, mut scratch, mut random, mut waits) =
+            (Vec::new(), Vec::new(), 0, Vec::new());
         let mut cx = Cx {
             facts: self.facts,
             now_ms: self.facts.now_ms,
             domains: self.tree.domains(),
-            asks: &mut asks,
+            child_requests: &mut child_requests,
             scratch: &mut scratch,
             random: &mut random,
             waits: &mut waits,
@@ -100,11 +102,11 @@ impl Path<'_> {
             }
             Step::Send(..) | Step::Counted(..) | Step::Answer(_) | Step::Fail(..) | Step::Await(_) => {}
         }
-        for ask in asks {
+        for child_request in child_requests {
             let mut key = RewriteBuffer::new();
-            if let Some(request) = apply(&scratch, &ask.rewrite, request, &nothing, &mut key) {
-                let is_awaited = is_awaited && ask.answer != Wanted::No;
-                self.follow(ask.node, &request, depth + 1, is_awaited);
+            if let Some(request) = apply(&scratch, &child_request.rewrite, request, &nothing, &mut key) {
+                let is_awaited = is_awaited && child_request.answer != Wanted::No;
+                self.follow(child_request.node, &request, depth + 1, is_awaited);
             }
         }
     }

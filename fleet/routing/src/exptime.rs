@@ -11,10 +11,10 @@ pub(crate) const RELATIVE_MAX: i32 = 60 * 60 * 24 * 30;
 pub(crate) enum NewTime {
     /// This one; 0 is for ever.
     Set(i32),
-    /// This one, if it is sooner.
+    /// This time, if it is sooner.
     AtMost { seconds: i32, now_s: u64 },
-    /// The same for an item that the request makes. An item that is there keeps its own time, unless it is to expire at once: otherwise
-    /// an old value would live for as long as somebody reads it with a new time.
+    /// The same for an item that the request creates. An existing item keeps its own time, unless
+    /// it is to expire at once: otherwise reads with a new time could keep an old value forever.
     AtMostFromStore { seconds: i32, now_s: u64 },
 }
 
@@ -22,7 +22,7 @@ impl NewTime {
     fn of(self, given: i32) -> i32 {
         match self {
             NewTime::Set(seconds) => seconds,
-            // A negative one has expired, which is sooner than anything.
+            // A negative time has expired, which is sooner than any other.
             _ if given < 0 => given,
             NewTime::AtMost { seconds, now_s } | NewTime::AtMostFromStore { seconds, now_s } => {
                 if seconds_left(given, now_s) > seconds_left(seconds, now_s) {

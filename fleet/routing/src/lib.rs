@@ -46,7 +46,7 @@ pub use settings::{BigFlag, BigValues, DefaultQos, Logging, Settings, Timeouts};
 pub use step::Facts;
 pub use tree::Tree;
 pub use walk::{Origin, Sink, Walks};
-pub use warm_ups::{Tell, WarmUpCount, WarmUps};
+pub use warm_ups::{Report, WarmUpCount, WarmUps};
 
 /// The longest key, in bytes.
 pub const KEY_MAX: usize = 250;

@@ -14,9 +14,9 @@ pub enum Outcome {
     Exists,
     Deleted,
     Touched,
-    /// Nothing more to tell: flush_all.
+    /// Success without data: flush_all.
     Ok,
-    /// A lease-get whose key somebody else fills, with a stale value or without.
+    /// A lease-get while another client fills the key, with a stale value or without.
     FoundStale,
     NotFoundHot,
     NotFound,
@@ -136,7 +136,7 @@ impl Outcome {
         self.severity() >= 5
     }
 
-    /// Whether another server is asked, unless the configuration names other failures.
+    /// Whether another server is tried, unless the configuration names other failures.
     pub fn is_failover_error(self) -> bool {
         self.is_error() && self != Outcome::ClientError
     }
@@ -149,7 +149,7 @@ impl Outcome {
         self == Outcome::NotFound
     }
 
-    /// Of a lease-get: somebody else fills the key.
+    /// Whether a lease-get found that another client fills the key.
     pub fn is_hot_miss(self) -> bool {
         matches!(self, Outcome::FoundStale | Outcome::NotFoundHot)
     }
@@ -159,13 +159,15 @@ impl Outcome {
 #[derive(Clone, Copy, Debug)]
 pub struct Answer<'a> {
     pub outcome: Outcome,
-    /// What was found, if the reply has both.
+    /// The item, if the reply has flags and value.
     pub item: Option<Item<'a>>,
     /// The cas unique, the lease token, or the number that was counted.
     pub number: u64,
-    /// Of a meta command, the line without its end; of an error, what the server has said. Empty if the outcome says it all.
+    /// Of a meta command, the line without its end; of an error, the server's text. Empty if the
+    /// outcome has it all.
     pub line: &'a [u8],
-    /// The reply to a classic get as it came, from VALUE on; of a meta command, the value. Empty if there is none, or it is not known any more.
+    /// The reply to a classic get as received, from VALUE on; of a meta command, the value. Empty
+    /// if there is none, or it was dropped.
     pub block: &'a [u8],
     /// The server that replied, or to which the router did not send the request because the server is marked as failed. `None` if a route
     /// made the answer.
@@ -279,7 +281,7 @@ mod tests {
     #[test]
     fn the_line_of_a_meta_command_tells_of_the_value_behind_it() {
         for (line, shown, expected) in [
-            ("VA 6 f32773 s6 c7 Oabc", Shown::AsTold, "VA 13 f5 s13 c7 Oabc"),
+            ("VA 6 f32773 s6 c7 Oabc", Shown::AsReceived, "VA 13 f5 s13 c7 Oabc"),
             ("VA 6 ksome f32773", Shown::No, "VA 13 ksome"),
             ("VA 6", Shown::No, "VA 13"),
             ("", Shown::No, ""),

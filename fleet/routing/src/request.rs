@@ -10,7 +10,7 @@ pub enum Op {
     Gat,
     Gats,
     LeaseGet,
-    /// What is known of an item beside its value: me, which mcrouter has as metaget.
+    /// Metadata of an item without its value: `me`, mcrouter's metaget.
     MetaGet,
     Set,
     Add,
@@ -157,7 +157,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// A request that is kept while others are asked about it. Its memory is used again.
+/// A request that is kept while its children reply. Its memory is reused.
 #[derive(Debug)]
 pub(crate) struct KeptRequest {
     op: Op,

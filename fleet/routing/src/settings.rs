@@ -98,9 +98,9 @@ pub struct Timeouts {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BigValues {
-    /// Longer values are split into pieces of so many bytes.
+    /// Longer values are split into pieces of this many bytes.
     pub threshold: NonZeroU32,
-    /// Pieces that are asked for at once; all without it.
+    /// The number of pieces that are requested at once; `None` is all.
     pub batch: Option<NonZeroU32>,
     pub flag: BigFlag,
 }

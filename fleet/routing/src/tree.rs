@@ -12,7 +12,7 @@ pub struct Tree {
     handles: Box<[AnyHandle]>,
     prefixes: Prefixes,
     everywhere: NodeId,
-    /// What is behind the first handle that logs under a name.
+    /// The first handle that logs under each name.
     logs: HashMap<LogName, NodeId>,
     /// Whether it has a pool that is counted.
     has_counted_pools: bool,

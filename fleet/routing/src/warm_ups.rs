@@ -6,14 +6,14 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// What is counted of cold clusters: a key each.
+/// The counters of cold clusters, by key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WarmUpCount {
     Hit,
     /// It was stored in the cold cluster, from the warm one.
     Filled,
-    /// The cold cluster did not store it, for what has happened to the key meanwhile, or was seen to hold it off; or the item came so late that
-    /// a delete may hold the key off no longer.
+    /// The cold cluster did not store it because of a change or a hold-off of the key; or the item
+    /// came so late that a hold-off may have ended.
     Refused,
     /// The cold cluster failed to store it.
     Failed,
@@ -26,13 +26,13 @@ pub enum WarmUpCount {
 
 type Counts = [u64; WarmUpCount::NotHeldOff as usize + 1];
 
-/// When a cold cluster is warm: with this share of what either cluster has had, over so many seconds.
+/// When a cold cluster counts as warm: it had this share of all hits for this many seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct End {
     /// 0 to 1.
     pub(crate) share: f64,
     pub(crate) for_s: u64,
-    /// With fewer gets than this nothing is known.
+    /// With fewer gets than this the window is too small to decide.
     pub(crate) least: u64,
 }
 
@@ -46,13 +46,14 @@ pub(crate) enum Fills {
     Until(End),
 }
 
-/// What happens to cold clusters that somebody is to be told.
-pub type Tell = fn(&str);
+/// Reports events of cold clusters.
+pub type Report = fn(&str);
 
-/// All cold clusters of a router. One whose route says the same in a new configuration goes on as it is.
+/// All cold clusters of a router. One whose route has the same text in a new configuration
+/// continues.
 pub struct WarmUps {
-    tell: Tell,
-    /// By what their routes say. LOCK: warm_ups. Before those of courses.
+    report: Report,
+    /// By the text of their routes. LOCK: warm_ups. Before those of courses.
     courses: Mutex<Courses>,
 }
 
@@ -62,7 +63,7 @@ struct Courses {
     before: Counts,
 }
 
-/// Those of earlier configurations are kept up to so many.
+/// The most clusters of earlier configurations that are kept.
 const COURSES_MAX: usize = 256;
 
 impl Default for WarmUps {
@@ -79,8 +80,8 @@ impl fmt::Debug for WarmUps {
 
 impl WarmUps {
     /// Without any cold cluster. `tell` is called once for each thing that is to be told, by any worker.
-    pub fn new(tell: Tell) -> Self {
-        WarmUps { tell, courses: Mutex::default() }
+    pub fn new(report: Report) -> Self {
+        WarmUps { report, courses: Mutex::default() }
     }
 
     /// How often this has happened. It never becomes less.
@@ -95,10 +96,8 @@ impl WarmUps {
         let courses = lock(&self.courses);
         let filled = courses.by_text.values().filter(|course| course.fills != Fills::No);
         let states = filled.map(|course| lock(&course.state));
-        let in_use: Vec<bool> = states
-            .filter(|state| !state.parts.is_empty())
-            .map(|state| state.standing == Standing::Ended)
-            .collect();
+        let in_use: Vec<bool> =
+            states.filter(|state| !state.parts.is_empty()).map(|state| state.phase == Phase::Ended).collect();
         let ended = in_use.iter().filter(|is_ended| **is_ended).count();
         (in_use.len() - ended, ended)
     }
@@ -108,15 +107,15 @@ impl WarmUps {
         let mut courses = lock(&self.courses);
         if !courses.by_text.contains_key(text) {
             courses.make_room();
-            let (name, tell, state) = (name.into(), self.tell, Mutex::default());
-            courses.by_text.insert(text.into(), Arc::new(Course { name, fills, tell, state }));
+            let (name, report, state) = (name.into(), self.report, Mutex::default());
+            courses.by_text.insert(text.into(), Arc::new(Course { name, fills, report, state }));
         }
         let course = courses.by_text[text].clone();
         let part = Arc::<Part>::default();
         let is_ended = {
             let mut state = lock(&course.state);
             state.parts.push(part.clone());
-            state.standing == Standing::Ended
+            state.phase == Phase::Ended
         };
         Meter { course, part, looked_s: Cell::new(0), is_ended: Cell::new(is_ended) }
     }
@@ -142,7 +141,7 @@ impl Courses {
 struct Course {
     name: Box<str>,
     fills: Fills,
-    tell: Tell,
+    report: Report,
     /// LOCK: warm_up_course. Before those of its parts.
     state: Mutex<State>,
 }
@@ -159,12 +158,12 @@ struct State {
     parts: Vec<Arc<Part>>,
     before: Counts,
     window: Option<Window>,
-    standing: Standing,
+    phase: Phase,
     complaints: Vec<&'static str>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Standing {
+enum Phase {
     #[default]
     Filled,
     Ended,
@@ -230,13 +229,13 @@ impl Meter {
         }
     }
 
-    /// Has somebody told, once, what is wrong with servers.
+    /// Reports a fault of servers once.
     pub(crate) fn complain(&self, what: &'static str) {
         let mut state = lock(&self.course.state);
         if !state.complaints.contains(&what) {
             state.complaints.push(what);
             drop(state);
-            (self.course.tell)(&format!("{}: {what}", self.course));
+            (self.course.report)(&format!("{}: {what}", self.course));
         }
     }
 }
@@ -263,7 +262,7 @@ impl Course {
     /// Whether the cold cluster is warm; a window that is over is looked at.
     fn has_ended(&self, end: End, now_s: u64) -> bool {
         let mut state = lock(&self.state);
-        if state.standing == Standing::Ended {
+        if state.phase == Phase::Ended {
             return true;
         }
         let counts = state.sums();
@@ -284,9 +283,9 @@ impl Course {
             state.window = Some(Window { begun_s: now_s, counts });
             return false;
         }
-        state.standing = Standing::Ended;
+        state.phase = Phase::Ended;
         drop(state);
-        (self.tell)(&format!(
+        (self.report)(&format!(
             "{self}: the cold cluster is warm; it had {:.1} % of the {all} keys found in {length_s} s. The warm cluster receives no more requests",
             100.0 * share
         ));

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 /// The longest file with a password that is read, in bytes.
 const FILE_MAX: u64 = 64 << 10;
 
-/// A user, and where the password is. It is read for each connection, so that it may be changed meanwhile.
+/// A user, and the file of the password, which is read for each connection so that it can be
+/// changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credentials {
     pub user: String,

@@ -1,4 +1,4 @@
-//! What is shown, and what the keys do.
+//! The state of the screen, and the effects of keys.
 
 use std::time::Duration;
 
@@ -65,13 +65,13 @@ impl Panel {
     }
 }
 
-/// What is to be done after a key.
+/// The effect of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Nothing but to draw.
+    /// Only draw.
     Draw,
-    /// Ask for what the panel shows.
-    Ask,
+    /// Read the statistics of the panel.
+    Read,
     Quit,
 }
 
@@ -147,7 +147,7 @@ impl App {
             KeyCode::Char('?' | 'h') => self.has_help = true,
             KeyCode::Char('p' | ' ') => {
                 self.is_paused = !self.is_paused;
-                return if self.is_paused { Step::Draw } else { Step::Ask };
+                return if self.is_paused { Step::Draw } else { Step::Read };
             }
             KeyCode::Char(digit @ '1'..='9') => return self.show(digit as usize - '1' as usize),
             KeyCode::Tab | KeyCode::Right => return self.turn(1),
@@ -187,7 +187,7 @@ impl App {
         let Some(panel) = self.panels().get(place) else { return Step::Draw };
         self.panel = *panel;
         self.scroll = 0;
-        Step::Ask
+        Step::Read
     }
 
     fn turn(&mut self, by: usize) -> Step {

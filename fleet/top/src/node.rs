@@ -49,8 +49,8 @@ impl Node {
         }
     }
 
-    /// Takes what came of a look at the node. A reading sooner than `gap` after the one before replaces it: it was asked
-    /// for to show something else, and too little has happened in between.
+    /// Records a reading or a failure. A reading sooner than `gap` after the one before replaces
+    /// it: it was taken for another panel, and too little has happened in between.
     pub(crate) fn update(&mut self, outcome: Result<Reading, String>, gap: Duration, now: Duration) {
         let reading = match outcome {
             Ok(reading) => reading,

@@ -31,8 +31,8 @@ pub enum TerminalError {
     Io(#[from] io::Error),
 }
 
-/// Gives the terminal back, however the screen ends. With a panic ratatui's hook has done so before the panic is told; a second
-/// time would move the cursor to where it was before, and what follows over what was told.
+/// Restores the terminal when the screen ends. After a panic ratatui's hook has done so before the
+/// message was printed; a second time would move the cursor back, and overwrite the message.
 struct Restored;
 
 impl Drop for Restored {
@@ -88,7 +88,7 @@ fn follow(
         match event::read()? {
             Event::Key(key) => match app.key(key) {
                 Step::Quit => return Ok(()),
-                Step::Ask => watch.wish(app.panel.groups()),
+                Step::Read => watch.request(app.panel.groups()),
                 Step::Draw => {}
             },
             Event::Resize(..) | Event::FocusGained => {}

@@ -133,7 +133,7 @@ mod tests {
         let truth = Truth::new();
         truth.note_gutter(Some(0));
         truth.history.committed(7, 5, "a");
-        truth.sight.told(7, 5, truth.sight.calm().unwrap());
+        truth.sight.confirmed(7, 5, truth.sight.calm().unwrap());
         let read = truth.begin(7);
         assert!(truth.judge(read, 4, || Some(0)).wrong.is_some());
         truth.sight.fault_begins();

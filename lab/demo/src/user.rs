@@ -71,7 +71,7 @@ impl User<'_> {
         world.counts.add(Count::Writes);
         // A delete that a router has logged is still to come.
         if let Some(calm) = calm.filter(|_| is_delivered && !world.owes_deletes()) {
-            world.truth.sight.told(row, version, calm);
+            world.truth.sight.confirmed(row, version, calm);
         }
     }
 

@@ -105,13 +105,14 @@ pub struct Results {
     /// Items held at equal resident size.
     pub equal: Vec<Held>,
     pub idle: Vec<Idle>,
-    /// Loads beside dumps of all keys.
+    /// Loads during dumps of all keys.
     pub dumped: Vec<Dumped>,
-    /// A client that asks for little beside others.
-    pub beside: Vec<Contended>,
+    /// A client with few requests among clients with many.
+    #[serde(rename = "beside")]
+    pub fairness: Vec<Contended>,
     /// Misses of real traces at equal resident size.
     pub missed: Vec<Missed>,
-    /// Deletes by prefix beside a load.
+    /// Deletes by prefix under load.
     pub deleted: Vec<Deleted>,
     pub taken_over: Vec<TakenOver>,
     pub counted: Vec<Counted>,

@@ -157,7 +157,7 @@ impl Replay {
         if !cores.is_empty() {
             pin_thread(cores).map_err(LoadError::system("cannot keep the client on its processor"))?;
         }
-        let is_sized = trace.format().tells_sizes();
+        let is_sized = trace.format().has_sizes();
         let mut source = TraceSource {
             trace,
             left: self.limit.unwrap_or(u64::MAX),

@@ -124,12 +124,13 @@ impl Wire {
     }
 }
 
-/// The beginning of what is no reply.
+/// The first bytes of a malformed reply.
 fn shown(bytes: &[u8]) -> String {
     bytes[..bytes.len().min(100)].escape_ascii().to_string()
 }
 
-/// Whether an error means that the server has not answered for too long, and not that the connection is gone.
+/// Whether an error means that the server has not replied for too long, and not that the connection
+/// is closed.
 pub(crate) fn is_stall(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
@@ -177,7 +178,7 @@ impl Client {
         Ok(client)
     }
 
-    /// The connection, for what is not a request of every protocol.
+    /// The connection, for commands that only one protocol has.
     pub(crate) fn wire(&mut self) -> &mut Wire {
         &mut self.wire
     }

@@ -1,4 +1,5 @@
-//! What all parts of a run share: where the server is, how long it goes on, what was done, what went wrong.
+//! The state that all parts of a run share: the server, the end of the run, the counts and the
+//! failures.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
@@ -77,7 +78,7 @@ impl Field {
         self.stopped.store(true, Ordering::Relaxed);
     }
 
-    /// Waits, but no longer than the run goes on.
+    /// Waits, but not beyond the end of the run.
     pub(crate) fn pause(&self, time: Duration) {
         let begin = Stopwatch::start();
         while self.goes_on() && begin.elapsed() < time {
@@ -85,7 +86,7 @@ impl Field {
         }
     }
 
-    /// Something is wrong: the run ends.
+    /// Records a failure, which ends the run.
     pub(crate) fn fail(&self, what: impl Into<String>) {
         let mut failures = lock(&self.failures);
         if failures.len() < FAILURES_MAX {

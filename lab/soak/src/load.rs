@@ -1,4 +1,4 @@
-//! Everything at once against one server, and what is left of it afterwards.
+//! All loads at once against one server, and its resources afterwards.
 
 use std::time::Duration;
 
@@ -58,7 +58,7 @@ pub(crate) fn run(plan: &Plan) -> Result<Vec<String>, String> {
     judge_memory(&field, &course, ceiling, connections);
     end(&field, &mut server);
     report::counts(&field, seconds);
-    tell(&course, before, after, ceiling);
+    report_course(&course, before, after, ceiling);
     report::line("resident at the start", &mebibytes(start));
     let counts = field.counts();
     let checked =
@@ -66,7 +66,7 @@ pub(crate) fn run(plan: &Plan) -> Result<Vec<String>, String> {
     report::line("seconds", &format!("{seconds:.1}"));
     report::line("checked operations a second", &format!("{:.0}", checked as f64 / seconds));
     report::line("lines in the server's log", &server.line_count().to_string());
-    tell_misses(&field);
+    report_misses(&field);
     judge_refusals(&field, checked);
     Ok(report::verdict("load", &field, plan.seed, &server.lines()))
 }
@@ -228,7 +228,7 @@ fn judge_refusals(field: &Field, checked: u64) {
     }
 }
 
-fn tell(course: &Course, before: Holdings, after: Holdings, ceiling: u64) {
+fn report_course(course: &Course, before: Holdings, after: Holdings, ceiling: u64) {
     let (at, highest) = course.highest();
     let (samples, above) = course.above(ceiling);
     let (first, last) = course.thirds();
@@ -244,7 +244,7 @@ fn tell(course: &Course, before: Holdings, after: Holdings, ceiling: u64) {
     report::line("threads", &text(before.threads, course.threads, after.threads));
 }
 
-fn tell_misses(field: &Field) {
+fn report_misses(field: &Field) {
     let counts = field.counts();
     let count = |what: &str| counts.get(what).copied().unwrap_or(0) as f64;
     for (name, hits, misses) in [

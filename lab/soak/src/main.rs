@@ -11,8 +11,8 @@
 //! router: a router before servers that hang, die and are slow; only when asked for
 //! ```
 //!
-//! It uses no part of the server: what it knows of the protocols is written here anew, so that one mistake does not
-//! hide another.
+//! It shares no code with the server: the protocols are written here a second time, so that one
+//! mistake does not hide another.
 
 #![forbid(unsafe_code)]
 
@@ -92,7 +92,7 @@ enum Part {
     Load,
     /// Memory that is full.
     Full,
-    /// A server that is killed and goes on.
+    /// A server that is killed and restarted.
     Kills,
     /// A server that others take over from.
     Takeovers,

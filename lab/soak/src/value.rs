@@ -93,7 +93,7 @@ fn fill(owner: Owner, sequence: u64) -> impl Iterator<Item = u8> {
 /// Checks a value that was read.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The fault of the value.
 pub(crate) fn check(owner: Owner, value: &[u8]) -> Result<Whole, String> {
     let mut segments = Vec::new();
     let mut rest = value;

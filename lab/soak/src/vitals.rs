@@ -23,13 +23,13 @@ pub(crate) fn descriptors(pid: u32) -> Vec<String> {
             Some(format!("{table} {}", line.trim()))
         })
     };
-    let tell = |entry: fs::DirEntry| {
+    let describe = |entry: fs::DirEntry| {
         let name = fs::read_link(entry.path()).unwrap_or_default().to_string_lossy().into_owned();
         let about = about(&name).unwrap_or_default();
         format!("{} {name} {about}", entry.file_name().to_string_lossy())
     };
     let entries = fs::read_dir(format!("/proc/{pid}/fd"));
-    entries.map_or_else(|_| Vec::new(), |entries| entries.flatten().map(tell).collect())
+    entries.map_or_else(|_| Vec::new(), |entries| entries.flatten().map(describe).collect())
 }
 
 /// Resident memory over time, and the most descriptors and threads.

@@ -164,7 +164,7 @@ fn a_change_that_nobody_has_told_of_yet_makes_no_cache_look_wrong() {
     world.caches[0] = Cached::Item(content("other"));
     world.pass_until(seconds(2));
     assert_eq!(world.judge.report().counts.untold, 1);
-    // Delays count anew from there.
+    // Delays start again from there.
     assert_eq!(
         world.clusters(0),
         [Tally { superseded: 1, inconsistent: 1, ..NOTHING }, Tally { consistent: 2, ..NOTHING }]

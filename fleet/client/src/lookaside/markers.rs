@@ -5,10 +5,11 @@
 //! r::<key>   the ids of writes of a key: "<id>,<id>,…"; empty while it settles
 //! ```
 //!
-//! Each writer has a marker of its own, so that one whose change has arrived does not remove another's. A writer sets its marker
-//! first and then adds its id to the list: an id without a marker has arrived. Whoever reads such a list takes the id out, by the cas unique of
-//! the list, so that one that was added meanwhile stays. A list whose ids have all arrived stays for as long as it takes to settle: the
-//! log of a replica may tell of a change a moment before its readers see it.
+//! Each writer has a marker of its own, so that an arrived change does not remove another writer's
+//! marker. A writer first sets its marker and then adds its id to the list: an id without a marker
+//! has arrived. A reader of such a list removes the id by the list's cas unique, so that ids which
+//! were added in between stay. A list whose ids have all arrived stays for a settling time: the log
+//! of a replica may report a change a moment before its readers see it.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -30,10 +31,10 @@ const KEY_MAX: usize = 247;
 /// The most ids that are looked at in one list, the oldest first. There are others behind them.
 const IDS_MAX: usize = 4096;
 
-/// So many ids that have arrived are taken out of a list in which others stay.
+/// The most arrived ids that are removed from a list in which others stay.
 const ARRIVED_MAX: usize = 16;
 
-/// A list that others change is tried again so often.
+/// The most attempts to change a list that other clients change.
 const TRIES: usize = 4;
 
 /// The remote markers of a replica region, in a pool that all its clients use (*Scaling Memcache at Facebook*, section 5).
@@ -104,7 +105,7 @@ impl Markers {
         let seconds = seconds(self.limit);
         let mut request = Vec::new();
         client::meta_store(key.as_bytes(), 1, &mut request).number(b'T', seconds).end_with(b"1");
-        link.connection.ask(&request)?;
+        link.connection.send_batch(&request)?;
         if !is_done(link)? {
             return Ok(false);
         }
@@ -143,8 +144,8 @@ impl Markers {
         for name in &names {
             client::meta(MetaVerb::Get, name.as_bytes(), &mut request).flags(b"v c").end();
         }
-        link.connection.ask(&request)?;
-        let lists = names.iter().map(|_| hear_list(link)).collect::<Result<Vec<_>, _>>()?;
+        link.connection.send_batch(&request)?;
+        let lists = names.iter().map(|_| receive_list(link)).collect::<Result<Vec<_>, _>>()?;
         let mut arrived = HashMap::new();
         let ids = lists.iter().flatten().flat_map(List::ids).take(IDS_MAX);
         let ids: Vec<&str> = ids.filter(|id| arrived.insert(*id, false).is_none()).collect();
@@ -153,7 +154,7 @@ impl Markers {
             for id in batch {
                 client::meta(MetaVerb::Get, marker(id).as_bytes(), &mut request).end();
             }
-            link.connection.ask(&request)?;
+            link.connection.send_batch(&request)?;
             for id in batch {
                 match link.connection.reply()? {
                     Reply::Line(reply::META_DONE) => {}
@@ -177,16 +178,17 @@ impl Markers {
             }
         }
         if writes > 0 {
-            link.connection.ask(&request)?;
+            link.connection.send_batch(&request)?;
         }
-        // If a list was changed meanwhile, somebody else takes out what has arrived.
+        // If a list was changed in between, another client removes the arrived ids.
         (0..writes).try_for_each(|_| is_done(link).map(|_| ()))?;
         Ok(())
     }
 
-    /// What is left of a list when its ids have arrived, and how long it lives; `None` if it is to stay as it is.
+    /// The rest of a list without its arrived ids, and its lifetime; `None` if the list stays
+    /// unchanged.
     fn rest_of(&self, list: &List, arrived: &HashMap<&str, bool>) -> Option<(String, u64)> {
-        // Without cas uniques it would be written over an id that was added meanwhile.
+        // Without cas uniques the write would overwrite an id that was added in between.
         if list.unique == 0 {
             return None;
         }
@@ -230,7 +232,7 @@ fn add(
         line.number(b'T', seconds).end_with(value.as_bytes());
         client::meta(MetaVerb::Get, list, &mut request).number(b'T', seconds).end();
     }
-    link.connection.ask(&request)?;
+    link.connection.send_batch(&request)?;
     let mut left = Vec::new();
     for list in lists {
         let is_added = is_done(link)?;
@@ -242,8 +244,8 @@ fn add(
     Ok(left)
 }
 
-/// Whether something was done as asked. An answer that does not say so or otherwise is an error: whoever does not know a command answers to
-/// its value as well, and that answer would be taken for the next one.
+/// Whether a command took effect. Any other reply is an error: a server that does not know a
+/// command also replies to its value, and that reply would be taken for the next one.
 fn is_done(link: &mut Link) -> Result<bool, CacheError> {
     match link.connection.reply()? {
         Reply::Line(reply::META_DONE) => Ok(true),
@@ -267,8 +269,8 @@ impl List {
     }
 }
 
-/// A list that was asked for, if it is there.
-fn hear_list(link: &mut Link) -> Result<Option<List>, CacheError> {
+/// Reads the reply to a request for a list; `None` if it is missing.
+fn receive_list(link: &mut Link) -> Result<Option<List>, CacheError> {
     let reply = link.connection.reply()?;
     let (line, value) = match reply {
         Reply::MetaValue { line, value } => (MetaReply::of(line), value),

@@ -10,7 +10,8 @@ pub enum StaleValues {
     /// It waits.
     #[default]
     Refuse,
-    /// It takes the stale value at once. Servers keep stale values only if they are told to (`--stale-values`).
+    /// The client takes the stale value at once. Servers keep stale values only with the option
+    /// `--stale-values`.
     Use,
 }
 
@@ -35,8 +36,8 @@ impl Policy {
         stale_values: StaleValues::Refuse,
     };
 
-    /// Whole seconds that something is to live: this long, and so much more or less that what was stored together does not
-    /// expire together.
+    /// The lifetime of a value in whole seconds: `length`, varied so that values which were stored
+    /// together do not expire together.
     pub(super) fn seconds(&self, length: Duration, random: &Random) -> u64 {
         let length = length.min(LONGEST).as_millis() as u64;
         let spread = length * u64::from(self.jitter_percent) / 100;

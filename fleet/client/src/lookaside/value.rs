@@ -1,4 +1,4 @@
-//! What is cached, and how it lies in an item.
+//! Cached values, and their format in items.
 
 /// A flag of items: the database has nothing under this key.
 const ABSENT: u32 = 1 << 31;

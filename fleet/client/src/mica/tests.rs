@@ -71,7 +71,7 @@ impl Wire {
     fn serve(&mut self, core: usize, datagram: &[u8]) -> Vec<u8> {
         let header = Header::read(datagram).unwrap();
         let mut out = vec![0; PAYLOAD_MAX];
-        if header.kind == Kind::AskDirectory {
+        if header.kind == Kind::DirectoryRequest {
             let length = self.directory.write(header, &mut out);
             out.truncate(length);
             return out;
@@ -91,7 +91,7 @@ impl Wire {
                     writer.space(after)[..value.len()].copy_from_slice(value);
                     writer.put(Status::Done, *flags, value.len());
                 }
-                (Operation::Get, Some(_)) => writer.put(Status::AskAlone, 0, 0),
+                (Operation::Get, Some(_)) => writer.put(Status::RequestAlone, 0, 0),
                 (Operation::Set, _) => {
                     self.table.insert(record.key.to_vec(), (record.flags, record.value.to_vec()));
                     writer.put(Status::Done, 0, 0);
@@ -385,11 +385,11 @@ fn requests_go_where_their_keys_are_at_home_and_reads_anywhere_if_they_may() {
 #[test]
 fn an_invalid_request_is_refused_with_a_reason() {
     let mut client = client(Wire::new(DIRECTORY, &[]), 1);
-    let mut ask = |request: &Request<'_>| client.submit(request, Ticket(0)).unwrap_err().to_string();
-    assert_eq!(ask(&get(b"")), "a key has 1 to 250 bytes, not 0");
-    assert_eq!(ask(&get(&[b'k'; 251])), "a key has 1 to 250 bytes, not 251");
+    let mut refusal = |request: &Request<'_>| client.submit(request, Ticket(0)).unwrap_err().to_string();
+    assert_eq!(refusal(&get(b"")), "a key has 1 to 250 bytes, not 0");
+    assert_eq!(refusal(&get(&[b'k'; 251])), "a key has 1 to 250 bytes, not 251");
     assert_eq!(
-        ask(&set(b"a", &[0; PAYLOAD_MAX])),
+        refusal(&set(b"a", &[0; PAYLOAD_MAX])),
         "key and value (1453 bytes) do not fit into a datagram: use TCP"
     );
 }

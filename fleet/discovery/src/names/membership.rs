@@ -67,14 +67,14 @@ enum Order {
     Names,
 }
 
-/// Of so many servers one is dropped at a time.
+/// One in this many servers is dropped at a time.
 const SHARE: usize = 10;
-/// Slots that a list has at most, for each server that the record names, beside a few.
+/// The most slots of a list: this many for each server that the record names, and a few more.
 const SLOTS_FOR_EACH: usize = 2;
 const SLOTS_MORE: usize = 16;
 
 impl Membership {
-    /// Those of the first answer.
+    /// The members of the first reply.
     ///
     /// # Errors
     /// There are none.
@@ -95,10 +95,10 @@ impl Membership {
         Ok(kept)
     }
 
-    /// What the record has now. Nobody is dropped.
+    /// Applies the current reply. No server is dropped.
     ///
     /// # Errors
-    /// It does not go with what is known, which stays as it is.
+    /// When it does not fit the known members, which stay unchanged.
     pub(crate) fn update(&mut self, answer: &[Target], now: Duration) -> Result<(), MembershipError> {
         if answer.is_empty() {
             return Err(MembershipError::Empty);
@@ -106,7 +106,8 @@ impl Membership {
         match self.order {
             Order::Slots => self.fill(slots(answer).ok_or(MembershipError::Mixed)?, now),
             Order::Names => match slots(answer).filter(|slots| self.fits_into(slots)) {
-                // At first there were too few of them to tell: a router that starts now has slots.
+                // With too few servers in the first reply the order was unclear: a router that
+                // starts now has slots.
                 Some(slots) => {
                     self.order = Order::Slots;
                     self.members.clear();
@@ -130,7 +131,7 @@ impl Membership {
         let length = slots.length();
         let Slots { pattern, servers, port } = slots;
         for slot in self.members.len()..length {
-            // Nobody has said that it is there: it may come.
+            // No record has named this server so far: it may come.
             let target = Target { host: pattern.host(slot), port };
             self.members.push(Member { target, left: Some(now) });
         }
@@ -159,7 +160,7 @@ impl Membership {
         self.members.sort_by(|one, other| one.target.cmp(&other.target));
     }
 
-    /// Drops who has left for long enough, a few at a time. Returns how many.
+    /// Drops servers that have left long ago, a few at a time. Returns their number.
     pub(crate) fn drop_due(&mut self, now: Duration) -> usize {
         let most = (self.members.len() / SHARE).max(1);
         let mut dropped = 0;
@@ -174,14 +175,14 @@ impl Membership {
         dropped
     }
 
-    /// When somebody is dropped next, if the record does not change.
+    /// When the next server is dropped, if the record does not change.
     pub(crate) fn next(&self) -> Option<Duration> {
         let left = self.members[self.candidate()?].left?;
         let due = left + self.hold;
         Some(self.dropped.map_or(due, |dropped| due.max(dropped + self.hold)))
     }
 
-    /// Who is dropped next. One server always stays.
+    /// The server that is dropped next. One server always stays.
     fn candidate(&self) -> Option<usize> {
         if self.members.len() < 2 {
             return None;
@@ -212,7 +213,7 @@ impl Membership {
     }
 }
 
-/// What is around the ordinals of a StatefulSet's names.
+/// The parts around the ordinal in a StatefulSet's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Pattern<'t> {
     before: &'t str,

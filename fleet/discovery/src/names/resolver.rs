@@ -20,14 +20,14 @@ use std::time::Duration;
 /// The files that lookups depend on.
 const FILES: [&str; 2] = ["/etc/hosts", "/etc/resolv.conf"];
 
-/// Who is asked if nobody is named, as by the system's own resolver.
+/// The server if none is configured, as in the system's own resolver.
 const DEFAULT_SERVER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// No lookup takes longer.
+/// The timeout of a lookup.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// For so long addresses of both kinds are waited for.
+/// The wait for addresses of both kinds.
 const PATIENCE_FOR_BOTH: Duration = Duration::from_secs(2);
-/// For how long what a file says holds, unless it changes.
+/// The lifetime of an entry in a file, unless the file changes.
 const OF_FILES: Duration = Duration::from_secs(300);
 
 /// What tells two versions of the files apart.
@@ -64,7 +64,7 @@ impl Resolver {
             }
             None => config,
         };
-        // What was found is kept elsewhere, and looked up anew each time.
+        // Results are kept in the book, so hickory's cache is off.
         options.cache_size = 0;
         let with = |ip_strategy: LookupIpStrategy| {
             let mut builder = Hickory::builder_with_config(config.clone(), TokioRuntimeProvider::default());

@@ -54,11 +54,12 @@ pub(super) struct Binlog {
     #[serde(default)]
     tls: Option<Tls>,
     server_id: NonZeroU32,
-    /// What encrypts the password for a MySQL that wants it itself: the key in a file, or the one that the database sends.
+    /// The key that encrypts the password for a MySQL that requires the plain password: from a file, or sent by the
+    /// database.
     #[serde(default)]
     public_key_file: Option<PathBuf>,
-    #[serde(default)]
-    ask_public_key: bool,
+    #[serde(default, rename = "ask-public-key")]
+    requests_public_key: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -174,7 +175,7 @@ impl Binlog {
     fn check_key(&self, may_have_one: bool) -> Result<(), String> {
         let named = [
             self.public_key_file.is_some().then_some("public-key-file"),
-            self.ask_public_key.then_some("ask-public-key"),
+            self.requests_public_key.then_some("ask-public-key"),
         ];
         match named {
             [Some(_), Some(_)] => Err("set either public-key-file or ask-public-key, not both".to_owned()),
@@ -188,7 +189,7 @@ impl Binlog {
     fn options(&self, product: Product, tables: &[(String, String)]) -> Result<binlog::Options, ConfigError> {
         let key = match &self.public_key_file {
             Some(file) => PasswordKey::File(file.clone()),
-            None if self.ask_public_key => PasswordKey::OfServer,
+            None if self.requests_public_key => PasswordKey::OfServer,
             None => PasswordKey::Missing,
         };
         key.check().map_err(ConfigError::Key)?;

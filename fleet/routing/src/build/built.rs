@@ -22,10 +22,10 @@ pub struct Built {
     pub warnings: Vec<ConfigError>,
 }
 
-/// Makes a tree of a configuration that [`crate::config::load`] has read.
+/// Builds the tree of a configuration that [`crate::config::load`] has read.
 ///
 /// # Errors
-/// What is wrong with it, and where.
+/// The fault in the configuration, and its place.
 pub fn build(
     json: &Json,
     sources: &dyn Sources,

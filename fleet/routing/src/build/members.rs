@@ -139,7 +139,8 @@ impl<'c, 'j> Members<'_, 'c, 'j> {
         self.build.destinations.log(name)
     }
 
-    /// What was logged is sent to this handle, unless another one has the name.
+    /// The deletes in this log are replayed through this handle, unless another one has the log's
+    /// name.
     pub(crate) fn is_behind(&mut self, log: LogName, node: NodeId) {
         self.build.logs.entry(log).or_insert(node);
     }
@@ -162,22 +163,22 @@ impl<'c, 'j> Members<'_, 'c, 'j> {
         self.build.warnings.push(warning);
     }
 
-    /// Warns of what is wrong with a part of the route, which goes without it.
+    /// Warns of a fault in a part of the route, which is ignored.
     pub(crate) fn left_out(&mut self, effect: &str, error: ConfigError) {
         self.warn(error.place.error(format!("{}; {effect}", error.reason)));
     }
 
-    /// The same as [`Self::without_effect`] for a member of a member.
+    /// Like [`Self::without_effect`], for a member of a member.
     pub(crate) fn warn_of(&mut self, json: Option<&Json>, name: &str, reason: &str) {
         self.build.warnings.extend(json.map(|json| json.error(format!("'{name}' has no effect: {reason}"))));
     }
 
-    /// Warns of what was not read of a member.
+    /// Warns of the members that were not read.
     pub(crate) fn finish(&mut self, object: Object<'_>) {
         object.finish(&mut self.build.warnings);
     }
 
-    /// The route that a member of a member describes.
+    /// The route in a member of a member.
     pub(crate) fn node(&mut self, json: &Json) -> Result<NodeId, ConfigError> {
         self.build.node(json)
     }
@@ -260,7 +261,8 @@ impl<'c, 'j> Members<'_, 'c, 'j> {
         self.unless_single(children, selector)
     }
 
-    /// With one child, as in mcrouter, it does not matter what is wrong with the hash.
+    /// With a single child the hash has no effect, so a fault in it is only a warning, as in
+    /// mcrouter.
     fn unless_single(
         &mut self,
         children: usize,

@@ -39,7 +39,8 @@ impl PoolHandles {
         BuiltPool { name: self.pool.name.clone(), destinations: self.destinations.to_vec() }
     }
 
-    /// How one of the first `servers` is chosen: `hash` is the name of a hash, or an object with what is needed.
+    /// How one of the first `servers` is chosen: `hash` is the name of a hash, or an object with
+    /// its options.
     pub(super) fn selector(
         &self,
         at: &Json,

@@ -1,4 +1,4 @@
-//! Values of the kind that is wanted, or an error that says where, which member, and what was expected.
+//! Reads typed values. An error has the place, the member and the expected type.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -92,8 +92,8 @@ impl Json {
     }
 }
 
-/// An object that remembers which members were asked for, so that the others are reported: real configurations have members that
-/// nobody reads, and mistyped ones.
+/// An object that records which members were read, so that the others can be reported: real
+/// configurations have unused and mistyped members.
 #[derive(Debug)]
 pub struct Object<'a> {
     json: &'a Json,

@@ -19,7 +19,7 @@ impl Handle for AllFastest {
         match *self.0 {
             [only] => Step::Tail(only),
             _ => {
-                super::ask_all(cx, &self.0);
+                super::request_all(cx, &self.0);
                 Step::Await(State::default())
             }
         }

@@ -25,7 +25,7 @@ impl Handle for AllSync {
         match *self.0 {
             [only] => Step::Tail(only),
             _ => {
-                super::ask_all(cx, &self.0);
+                super::request_all(cx, &self.0);
                 Step::Await(State::default())
             }
         }

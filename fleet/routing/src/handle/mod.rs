@@ -30,7 +30,7 @@ pub(crate) trait Handle: Debug + Sized {
         None
     }
 
-    /// What becomes of the answer of a child, which [`Cx::ask`] was told this number for.
+    /// Handles the reply of a child. [`Cx::request`] was called with the number `_child`.
     fn resume(
         &self,
         _cx: &mut Cx<'_>,
@@ -167,8 +167,8 @@ handles! {
 }
 
 /// Asks all children, each by its place in the list.
-fn ask_all(cx: &mut Cx<'_>, children: &[NodeId]) {
-    children.iter().zip(0..).for_each(|(child, number)| cx.ask(*child, Rewrite::NONE, number));
+fn request_all(cx: &mut Cx<'_>, children: &[NodeId]) {
+    children.iter().zip(0..).for_each(|(child, number)| cx.request(*child, Rewrite::NONE, number));
 }
 
 /// One of this number of children has answered: waits for all, and answers what the worst has answered, of equal ones the first. The

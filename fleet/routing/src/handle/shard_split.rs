@@ -33,7 +33,7 @@ enum Deletes {
 
 /// The first one, and those of two letters.
 const SPLITS_MAX: i64 = 26 * 26 + 1;
-/// Hosts change over in so many steps.
+/// Hosts switch in this many steps.
 const HOSTS: u64 = 16_384;
 
 impl Split {
@@ -126,10 +126,10 @@ impl Handle for ShardSplit {
             if size == 1 {
                 return Step::Tail(self.target);
             }
-            cx.ask(self.target, Rewrite::NONE, 0);
+            cx.request(self.target, Rewrite::NONE, 0);
             for number in 1..size {
                 let rewrite = Self::split(cx, number, request.key, place.end);
-                cx.ask(self.target, rewrite, number as u32);
+                cx.request(self.target, rewrite, number as u32);
             }
             return Step::Await(State { b: u128::from(size), ..State::default() });
         }

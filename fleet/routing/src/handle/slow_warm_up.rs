@@ -98,12 +98,12 @@ impl Handle for SlowWarmUp {
         if request.op.group() == Group::Get && self.is_spared(cx) {
             return Step::Tail(self.failover);
         }
-        cx.ask(self.target, Rewrite::NONE, 0);
+        cx.request(self.target, Rewrite::NONE, 0);
         Step::Await(State::default())
     }
 
     fn explore(&self, cx: &mut Cx<'_>, _request: &Request<'_>) -> Step {
-        super::ask_all(cx, &[self.target, self.failover]);
+        super::request_all(cx, &[self.target, self.failover]);
         Step::Await(State::default())
     }
 

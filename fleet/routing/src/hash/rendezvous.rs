@@ -45,7 +45,7 @@ impl Score for f64 {
         weight * (1.0 / -uniform(hash).ln())
     }
 
-    /// Few servers need a logarithm: `-ln(u)` is at least `1 - u`. The margin is for what is rounded.
+    /// Few servers need a logarithm: `-ln(u)` is at least `1 - u`. The margin is for rounding.
     fn may_exceed(hash: u64, weight: f64, highest: Self) -> bool {
         const MARGIN: f64 = 1.0 - 1e-12;
         weight > highest * (1.0 - uniform(hash)) * MARGIN

@@ -14,11 +14,11 @@ use super::rendezvous::{Rendezvous, key_hash};
 use super::server::{ServerIdentity, by_slot, index_limit};
 use super::weighted_ch3::WeightedCh3;
 
-/// So many servers at most are named for a key.
+/// The most servers that are named for a key.
 pub const MOST_CHOICES: usize = 32;
 const LONGEST_SALT: usize = 256;
 
-/// Which of a list of servers has a key.
+/// The rule by which a list of servers is selected from.
 #[derive(Clone, Debug)]
 pub struct Selector {
     rule: Rule,

@@ -1,4 +1,4 @@
-//! Pools: what is read, what warns, and what is refused.
+//! Pools: their members, warnings and errors.
 
 use std::sync::Arc;
 use std::time::Duration;

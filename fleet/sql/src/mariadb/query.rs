@@ -131,7 +131,7 @@ mod tests {
     fn statements_are_sent_and_rows_read() {
         let mut packets = says(1, &[&[0, 0, 0, 2, 0, 0, 0]]);
         execute(&mut packets, "SET @a=1").unwrap();
-        assert_eq!(packets.told(), b"\x09\0\0\0\x03SET @a=1");
+        assert_eq!(packets.sent(), b"\x09\0\0\0\x03SET @a=1");
         // As MariaDB 10.11.19 has answered, but for the descriptions, which are not looked at.
         let mut packets = says(
             1,

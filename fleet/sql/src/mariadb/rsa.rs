@@ -64,7 +64,7 @@ impl PublicKey {
     }
 }
 
-/// What is inside a value of this kind, and what is behind it.
+/// The contents of a value of this kind, and the bytes behind it.
 fn value(der: &[u8], kind: u8) -> Option<(&[u8], &[u8])> {
     const LONG: u8 = 0x80;
     let (head, rest) = der.split_first_chunk::<2>()?;

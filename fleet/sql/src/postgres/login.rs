@@ -12,11 +12,11 @@ use ring::rand::{SecureRandom, SystemRandom};
 use std::io::{self, Read};
 use std::time::Duration;
 
-/// What is asked for in the place of a version, and the version of the protocol.
+/// The number that requests TLS in place of a version, and the version of the protocol.
 const TLS_REQUEST: u32 = 80_877_103;
 const PROTOCOL: u32 = 3 << 16;
 
-/// How long each answer before the login may take.
+/// The timeout of each reply before the login.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// Bytes of a nonce.
 const NONCE: usize = 18;
@@ -173,7 +173,7 @@ fn md5_proof(user: &str, password: &[u8], salt: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::message::testing::{says, told};
+    use super::super::message::testing::{says, sent};
     use super::*;
 
     const READY: [(u8, &[u8]); 4] =
@@ -183,7 +183,7 @@ mod tests {
         let all: Vec<(u8, &[u8])> = [(b'R', request)].into_iter().chain(READY).collect();
         let (mut messages, server) = says(&all);
         let login = Login { user: "guira".to_owned(), password: b"pw".to_vec() };
-        log_in(&mut messages, &login).map(|()| told(messages, server))
+        log_in(&mut messages, &login).map(|()| sent(messages, server))
     }
 
     #[test]

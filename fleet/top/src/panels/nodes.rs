@@ -49,7 +49,7 @@ pub(crate) fn nodes(nodes: &[Node]) -> Block {
 fn p99_of_gets(node: &Node) -> Option<f64> {
     match node.change().and_then(Change::latencies) {
         Some(lately) => lately.of("get")?.p99_us,
-        None => node.last()?.latency.told()?.of("get")?.p99_us,
+        None => node.last()?.latency.received()?.of("get")?.p99_us,
     }
 }
 

@@ -98,7 +98,7 @@ pub(crate) fn server(node: &Node) -> Block {
 /// What a node is: version, time since the start, engine and policy.
 pub(crate) fn header(reading: &Reading) -> String {
     let mut words = Vec::new();
-    if let Some(version) = reading.general.told().and_then(|stats| stats.text("version")) {
+    if let Some(version) = reading.general.received().and_then(|stats| stats.text("version")) {
         words.push(version.to_owned());
     }
     if let Some(uptime) = reading.number("uptime") {

@@ -61,44 +61,44 @@ impl Group {
     }
 }
 
-/// An answer, if there is one.
+/// A part of a reading.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub(crate) enum Part<T> {
-    /// Nobody has asked.
+    /// It was not requested.
     #[default]
-    NotAsked,
-    /// The server does not tell it; its words.
+    NotRequested,
+    /// The server does not support it; the text of its reply.
     Refused(String),
-    Told(T),
+    Received(T),
 }
 
 impl<T> Part<T> {
-    pub(crate) const fn told(&self) -> Option<&T> {
+    pub(crate) const fn received(&self) -> Option<&T> {
         match self {
-            Self::Told(told) => Some(told),
-            Self::NotAsked | Self::Refused(_) => None,
+            Self::Received(received) => Some(received),
+            Self::NotRequested | Self::Refused(_) => None,
         }
     }
 
     /// Why there is nothing to show, if there is nothing.
     pub(crate) fn note(&self, what: &str) -> Option<String> {
         match self {
-            Self::NotAsked => Some(format!("waiting for {what}")),
+            Self::NotRequested => Some(format!("waiting for {what}")),
             Self::Refused(words) => Some(format!("this server does not report {what}: {words}")),
-            Self::Told(_) => None,
+            Self::Received(_) => None,
         }
     }
 
-    /// Adds a line to what is told, which it begins.
+    /// Adds a line to the received part, which the first line starts.
     fn add(&mut self, line: impl FnOnce(&mut T))
     where
         T: Default,
     {
-        if !matches!(self, Self::Told(_)) {
-            *self = Self::Told(T::default());
+        if !matches!(self, Self::Received(_)) {
+            *self = Self::Received(T::default());
         }
-        if let Self::Told(told) = self {
-            line(told);
+        if let Self::Received(received) = self {
+            line(received);
         }
     }
 }
@@ -127,10 +127,10 @@ impl Stats {
     }
 }
 
-/// All that was told at one time.
+/// The statistics at one time.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub(crate) struct Reading {
-    /// When, since the program began.
+    /// The time since the start of the program.
     pub(crate) at: Duration,
     pub(crate) general: Part<Stats>,
     pub(crate) settings: Part<Stats>,
@@ -142,13 +142,13 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
-    /// A reading taken at `at`, in which nothing is told yet.
+    /// An empty reading taken at `at`.
     pub(crate) fn new(at: Duration) -> Self {
         Self { at, ..Self::default() }
     }
 
-    /// The server answers to `group`: even if no line comes, it knows what is asked.
-    pub(crate) fn told(&mut self, group: Group) {
+    /// Records that the server supports `group`, even without a line.
+    pub(crate) fn received(&mut self, group: Group) {
         self.each(group, &mut |_| ());
     }
 
@@ -186,12 +186,12 @@ impl Reading {
 
     /// A number of `stats`.
     pub(crate) fn number(&self, name: &str) -> Option<u64> {
-        self.general.told()?.number(name)
+        self.general.received()?.number(name)
     }
 
     /// Words of `stats settings`.
     pub(crate) fn setting(&self, name: &str) -> Option<&str> {
-        self.settings.told()?.text(name)
+        self.settings.received()?.text(name)
     }
 }
 

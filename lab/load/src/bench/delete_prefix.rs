@@ -104,7 +104,8 @@ pub struct Round {
     /// The load after that.
     pub after: Rate,
     /// Keys under the prefix that were requested after the reply.
-    pub asked: u64,
+    #[serde(rename = "asked")]
+    pub requested: u64,
     pub found: u64,
 }
 
@@ -166,7 +167,7 @@ fn measure(case: &Case, engine: &str, kind: Kind, bench: &mut Bench<'_>) -> Resu
             round.kept(|rate| rate.per_cpu_s),
             round.kept(|rate| rate.per_s),
             round.found,
-            round.asked
+            round.requested
         );
         Ok((round, line))
     })?;
@@ -196,7 +197,7 @@ pub(super) fn table(results: &[Deleted]) -> String {
             ("kept, %", &|deleted| kept(deleted, |rate| rate.per_s)),
             ("found of those asked for", &|deleted| {
                 let sum = |of: fn(&Round) -> u64| deleted.rounds.iter().map(of).sum::<u64>();
-                format!("{} of {}", sum(|round| round.found), sum(|round| round.asked))
+                format!("{} of {}", sum(|round| round.found), sum(|round| round.requested))
             }),
         ],
     )
@@ -326,7 +327,7 @@ impl Field {
         });
         through?;
         let counts = outcome?.counters.counts;
-        (round.asked, round.found) = (counts.gets, counts.hits);
+        (round.requested, round.found) = (counts.gets, counts.hits);
         Ok(())
     }
 

@@ -101,7 +101,7 @@ pub static PARTS: [Part; 15] = [
         name: "fairness",
         about: "p99 of a client with single gets while other clients send heavy requests",
         when: When::Named(""),
-        run: |bench, results| fairness::run(bench).map(|rows| results.beside = rows),
+        run: |bench, results| fairness::run(bench).map(|rows| results.fairness = rows),
     },
     Part {
         name: "misses",

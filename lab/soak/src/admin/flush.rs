@@ -1,4 +1,4 @@
-//! `flush_all`, with and without delay. It marks in the histories what is gone.
+//! `flush_all`, with and without delay. Records the removed items in the histories.
 
 use std::io;
 use std::time::Duration;

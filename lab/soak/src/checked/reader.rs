@@ -69,7 +69,7 @@ fn one_by_one(client: &mut Client, names: Vec<Vec<u8>>) -> Found {
     Ok(hits.collect())
 }
 
-/// Checks what was seen of a key against what could be read.
+/// Checks a reply about a key against the values that may be read.
 fn judge(field: &Field, history: &History, claim: Claim, seen: &Seen, counters: &mut Counters<'_>) {
     let warm = history.kind(claim.owner.key as usize) == Kind::Warm;
     match seen {

@@ -38,7 +38,7 @@ pub(crate) fn run(field: &Field, mut random: Rng, connections: usize) {
         let mut links = Vec::new();
         for _ in 0..connections {
             let Ok(mut link) = field.addresses.open(Carrier::random(&mut random)) else { continue };
-            ask(&mut link, &mut random);
+            send_requests(&mut link, &mut random);
             links.push(link);
             counters.one("connections that never read");
         }
@@ -54,7 +54,7 @@ pub(crate) fn run(field: &Field, mut random: Rng, connections: usize) {
 }
 
 /// Asks for more and more until the server takes no more questions.
-fn ask(link: &mut Link, random: &mut Rng) {
+fn send_requests(link: &mut Link, random: &mut Rng) {
     let names = (0..VALUES).map(|number| format!(" greedy-{number}")).collect::<String>();
     let question = match random.below(3) {
         0 => format!("get{}\r\n", names.repeat(20)),

@@ -8,7 +8,7 @@ use guira_harness::scratch::Scratch;
 use guira_harness::server::{ServerProcess, Spec};
 use rustix::process::Signal;
 
-use super::told;
+use super::as_text;
 use crate::plan::Plan;
 use crate::server;
 
@@ -80,7 +80,7 @@ impl Router {
         command.args(["--server-timeout-ms", "50", "--probe-timeout-initial-ms", "10"]);
         command.args(["--probe-timeout-max-ms", "50", "--config-file"]).arg(file).args(options);
         let spec = Spec::of_service(command).alarmed_by(|line| line.contains("panicked"));
-        let (process, address) = ServerProcess::listening(spec, "").map_err(told)?;
+        let (process, address) = ServerProcess::listening(spec, "").map_err(as_text)?;
         Ok(Router { process, address, folder })
     }
 

@@ -1,7 +1,7 @@
 //! A router in front of servers that hang, die, are slow or far away, beside clients and configurations that are no better. Whatever
 //! happens, no reply meets another request.
 
-mod asker;
+mod client;
 mod configurations;
 mod crowd;
 mod fleet;
@@ -39,6 +39,6 @@ pub(crate) fn run(plan: &Plan) -> Result<Vec<String>, String> {
     Ok(all)
 }
 
-fn told(error: impl std::fmt::Display) -> String {
+fn as_text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }

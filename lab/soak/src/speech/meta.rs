@@ -125,7 +125,7 @@ pub(crate) fn read_many(names: &[Vec<u8>], wire: &mut Wire) -> io::Result<SeenAl
         let Some(name) = index.and_then(|index| names.get(index)) else {
             return Ok(Err(line.escape_ascii().to_string()));
         };
-        // The key comes back as it was when it was stored, whatever form it was asked for in.
+        // The key comes back in its stored form, whatever form the request had.
         let forms = [name.clone(), STANDARD.encode(name).into_bytes()];
         if !said.flag(b'k').is_some_and(|key| forms.iter().any(|form| form == key)) {
             let line = line.escape_ascii();

@@ -131,7 +131,7 @@ impl<'b> Burst<'b> {
                 self.counters.add(WorkerCount::MicaMoved, 1);
                 (header, Kind::Moved)
             }
-            Ok(header) if header.kind == Kind::AskDirectory => {
+            Ok(header) if header.kind == Kind::DirectoryRequest => {
                 // A question shorter than its answer could be forged to amplify traffic: it is not answered.
                 let length = self.directory.write(header, room);
                 return if datagram.len() < length { 0 } else { length };

@@ -140,7 +140,7 @@ impl<S: Session> Conversation for ProtocolState<S> {
             Phase::Swallow(left) => _ = fields.put_number(SWALLOW, left),
             Phase::Value(_) | Phase::Keys(_) | Phase::Background(_) | Phase::Over => return None,
         }
-        if self.login.is_asked() {
+        if self.login.has_challenge() {
             fields.put_number(LOGIN_PENDING, 1);
         }
         (self.out == 0 && self.leftovers.is_empty()).then(|| fields.finish())
@@ -151,7 +151,7 @@ impl<S: Session> Conversation for ProtocolState<S> {
         for field in Fields::of(carried).flatten() {
             match (field.tag, field.number()) {
                 (SWALLOW, Ok(left)) => self.phase = Phase::skip(left),
-                (LOGIN_PENDING, Ok(_)) => self.login.go_on(),
+                (LOGIN_PENDING, Ok(_)) => self.login.resume_login(),
                 _ => {}
             }
         }

@@ -126,7 +126,9 @@ pub(crate) fn setup(options: &Options, memory: usize) -> Setup {
     Setup {
         engine: EngineOptions {
             eviction: if options.disable_evictions { Eviction::Off } else { Eviction::On },
-            huge_pages: options.huge_pages.map(|wanted| if wanted { HugePages::Ask } else { HugePages::No }),
+            huge_pages: options
+                .huge_pages
+                .map(|wanted| if wanted { HugePages::Requested } else { HugePages::No }),
             residence: if options.lock_memory { Residence::Locked } else { Residence::Swappable },
             first_cas: random::seed() >> CAS_SHIFT,
             short_lived: options.short_lived,

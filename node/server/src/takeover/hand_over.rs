@@ -64,8 +64,7 @@ impl Running {
         let Running { crew, admin, parts, held, door, found, again, .. } = self;
         let (pid, build) = (successor.pid(), successor.build.clone());
         tracing::info!(pid, build, "a new server is taking over");
-        // Clients of the admin listener try the successor again. The listener uses the engine,
-        // which is closed next.
+        // The listener uses the engine, which is closed next; its clients try the successor again.
         if let Some(Err(error)) = admin.map(|(_, crew)| crew.end(STRAGGLERS)) {
             // Operator: Check the admin address. Metrics are missing until a restart.
             tracing::error!("admin listener: {error}");
@@ -112,8 +111,7 @@ impl Running {
                 Ok(None)
             }
             Err(failing) => {
-                // The successor may have executed requests, or sent a part of a reply: these
-                // connections are closed, as the items are dropped.
+                // After COMMIT the successor may have executed requests: connections are closed.
                 let back = if matches!(failing, Failing::BeforeCommit(_)) { connections } else { Vec::new() };
                 let incoming = back.into_iter().map(|(arrival, _)| Incoming::Back(arrival)).collect();
                 let running = go_on(again, sockets, incoming, left.after(&failing), found, &parts)?;

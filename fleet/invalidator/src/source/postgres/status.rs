@@ -99,7 +99,7 @@ fn update(lsn: u64) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use guira_sql::testing::{says, told};
+    use guira_sql::testing::{says, sent};
 
     const OF: Position = Position { system: 7, timeline: 1, lsn: Lsn(0x100) };
 
@@ -135,6 +135,6 @@ mod tests {
             (&first[6..14], &first[22..30], first[38]),
             (&[0, 0, 0, 0, 0, 0, 1, 2][..], &[0, 0, 0, 0, 0, 0, 1, 2][..], 1)
         );
-        assert_eq!(told(messages, server), b"", "it has ended");
+        assert_eq!(sent(messages, server), b"", "it has ended");
     }
 }

@@ -42,7 +42,7 @@ fn weighted_hash(call: &Call<'_>) -> Outcome<Rc<Json>> {
     call.expander.spend(members.len() as u64, call.place())?;
     let mut weights = Vec::with_capacity(members.len());
     for (name, weight) in members {
-        // mcrouter takes what is slightly below 0 for 0.
+        // mcrouter takes a value slightly below 0 for 0.
         weights.push(weight.number(name, -0.01..=f64::MAX)?.max(0.0));
     }
     let sum = weights.iter().fold(0.0, |sum, weight| sum + weight);

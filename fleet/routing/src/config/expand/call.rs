@@ -143,7 +143,7 @@ impl<'c> Call<'c> {
         self.fail(format!("{:?} is {}, {what} expected", self.parameters[at].name, json.kind()))
     }
 
-    /// Accounts for a walk over what is directly in `json`.
+    /// Charges a walk over the direct members of `json` to the budget.
     pub(crate) fn spend_on(&self, json: &Json) -> Outcome<()> {
         let size = match &json.value {
             Value::Array(items) => items.len() as u64,

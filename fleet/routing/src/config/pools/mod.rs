@@ -19,12 +19,12 @@ pub use changes::{Handover, Resize, Stage};
 pub use server::{Address, Security};
 pub use service::SRV;
 
-/// A pool as it is configured. What is `None` is up to the router's options.
+/// A configured pool. The router's options replace each `None`.
 #[derive(Clone, Debug)]
 pub struct Pool {
     pub name: Arc<str>,
     pub place: Place,
-    /// In the order of the text, which hashes depend on unless there are slots.
+    /// In the order of the text, on which hashes depend unless there are slots.
     pub servers: Vec<Server>,
     pub server_timeout: Option<Duration>,
     /// As long as the server timeout unless it is given.
@@ -41,13 +41,14 @@ pub struct Pool {
     pub disable_request_deadline_check: Option<bool>,
     /// The most requests under way at once.
     pub max_outstanding: Option<u64>,
-    /// Ours, as twemproxy has it: while a server is out, its keys are those of others. Where it is said, if it is.
+    /// An extension, as in twemproxy: while a server is down, other servers take its keys. The
+    /// place of the member, if it is set.
     pub auto_eject_hosts: Option<Place>,
-    /// Ours: how servers are asked for leases.
+    /// An extension: the syntax in which leases are requested.
     pub leases: Leases,
-    /// For hashes that need them: a tag a server.
+    /// For hashes that need them: one tag for each server.
     pub tags: Option<Vec<Arc<str>>>,
-    /// Ours: it becomes larger or smaller.
+    /// An extension: the pool is being resized.
     pub resize: Option<Resize>,
 }
 
@@ -115,13 +116,13 @@ pub struct PoolsRead {
     pub warnings: Vec<ConfigError>,
 }
 
-/// The pools of a configuration, each read when it is asked for.
+/// The pools of a configuration, each of which is read on its first use.
 pub struct Pools<'s> {
     sources: &'s dyn Sources,
     definitions: HashMap<Arc<str>, Rc<Json>>,
-    /// Names of those that the configuration defines, in the order of the text.
+    /// The names of the defined pools, in the order of the text.
     names: Vec<Arc<str>>,
-    /// Those that were asked for, and those that they inherit from.
+    /// The pools that were used, and those that they inherit from.
     used: HashSet<Arc<str>>,
     read: HashMap<Arc<str>, Arc<Pool>>,
     imports: Vec<Arc<str>>,
@@ -156,7 +157,7 @@ impl<'s> Pools<'s> {
         self.named(name, &json.place)
     }
 
-    /// Reads the pools that nobody asked for as well: what is wrong with them is a warning.
+    /// Reads the unused pools too; their faults are warnings.
     pub fn finish(mut self) -> PoolsRead {
         for name in std::mem::take(&mut self.names) {
             if self.used.contains(&name) {

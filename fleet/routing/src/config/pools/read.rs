@@ -349,7 +349,8 @@ fn only_one<T: std::hash::Hash + Eq + std::fmt::Debug>(
     }
 }
 
-/// As mcrouter takes a list of another length: what is too much is left out, and who has none gets half.
+/// As mcrouter reads a list of another length: extra weights are ignored, and a missing one is a
+/// half.
 fn weights(
     servers: &mut [Server],
     members: &mut Definitions<'_>,

@@ -35,7 +35,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// The address, and what is written after it: protocol, security and compression.
+/// The address, and the rest behind it: protocol, security and compression.
 fn split(text: &str, port_override: Option<u16>) -> Result<(Address, &str), String> {
     let (path, rest) = match text.strip_prefix("unix:") {
         Some(rest) => {
@@ -174,7 +174,7 @@ mod tests {
         ];
         for (text, address, security) in cases {
             assert_eq!(parse(text, None), Ok((address.clone(), security)), "{text}");
-            // What is written is read as the same.
+            // The output is parsed to the same address.
             assert_eq!(parse(&address.to_string(), None), Ok((address, None)), "{text}");
         }
     }

@@ -66,8 +66,8 @@ pub(super) fn named(list: &[Json]) -> Result<u32, ConfigError> {
         let outcome = failure(name)
             .ok_or_else(|| item.error(format!("unknown error {name}; use one of {}", known())))?;
         // Others of mcrouter's names never come from a server here, and must not stand for all that look alike.
-        let is_told = **name == *"client_error" || FAILURES.iter().any(|(known, _)| **known == **name);
-        Ok(if is_told { bits | bit(outcome) } else { bits })
+        let is_known = **name == *"client_error" || FAILURES.iter().any(|(known, _)| **known == **name);
+        Ok(if is_known { bits | bit(outcome) } else { bits })
     })
 }
 

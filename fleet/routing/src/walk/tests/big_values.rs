@@ -177,7 +177,7 @@ fn what_is_wrong_or_missing_is_a_miss() {
         assert_eq!(router.told(ticket), Some(told));
         router.end();
     }
-    // So many pieces are no value.
+    // A value of this many pieces is invalid.
     let mut router = Router::new(SPLIT);
     let ticket = router.get("k");
     found(&mut router, BIG, "1-4000000000-1");
@@ -199,7 +199,7 @@ fn a_lease_is_given_when_a_piece_is_gone() {
     router.answer("a", &Answer { number: 40, ..Answer::of(Outcome::NotFound) });
     assert_eq!((router.told(ticket), router.script.told[&ticket].number), (Some(Outcome::NotFound), 40));
     router.end();
-    // It was stored anew meanwhile.
+    // Another client has stored it in between.
     let mut router = Router::new(SPLIT);
     let ticket = router.ask(Op::LeaseGet, "k");
     found(&mut router, BIG, "1-2-99");

@@ -10,7 +10,8 @@ fn counting(route: &str, pools: &[&str]) -> Router {
 }
 
 impl Router {
-    /// Where requests came to since this was last asked: a server, the place of its pool's name, and `told` if nobody waits for its answer.
+    /// The arrivals since the last call: a server, the index of its pool's name, and `told` if its
+    /// reply is dropped.
     fn arrivals(&mut self) -> Vec<String> {
         let text = |(_, server, Arrival { pool: CountedPool(pool), wanted, .. }): (u32, String, Arrival)| {
             format!("{server} {pool}{}", if wanted == ArrivalWanted::Yes { "" } else { " told" })
@@ -36,7 +37,7 @@ fn a_request_arrives_at_each_server_of_a_pool_that_is_counted_and_at_no_other() 
     assert_eq!(router.script.counted, []);
     router.reply("c", Outcome::Found);
     assert_eq!(router.script.counted, [ticket]);
-    // A server that refuses is told of as well: who counts asks it first.
+    // A server that refuses is reported as well.
     router.refuse("a", Outcome::Tko);
     router.get("k");
     assert_eq!((router.arrivals(), router.sent().len()), (vec!["a 1".to_owned()], 5));

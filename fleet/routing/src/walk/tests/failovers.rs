@@ -4,7 +4,8 @@ fn route(kind: &str, more: &str) -> String {
     format!(r#"{{"type": "{kind}", "children": ["PoolRoute|A", "PoolRoute|B", "PoolRoute|C"]{more}}}"#)
 }
 
-/// Sends a request through `route` to servers that answer or refuse with these outcomes. Returns what was sent, and what came of it.
+/// Sends a request through `route` to servers that reply or refuse with these outcomes. Returns the
+/// requests and the result.
 fn run(
     route: &str,
     op: Op,
@@ -304,7 +305,8 @@ fn the_next_child_may_be_the_one_that_failed_least() {
     router.end();
 }
 
-/// Children of a failover among the servers of `P`, in the order in which they are asked for a key.
+/// The children of a failover among the servers of `P`, in the order in which they are tried for a
+/// key.
 fn order(policy: &str, key: &str) -> Vec<String> {
     let mut router = Router::new(&format!(
         r#"{{"type": "SaltedFailoverRoute", "pool": "P", "failover_policy": {policy}}}"#

@@ -3,8 +3,8 @@ use super::*;
 const OUTCOMES: [Outcome; 5] =
     [Outcome::Found, Outcome::NotFound, Outcome::Timeout, Outcome::RemoteError, Outcome::ClientError];
 
-/// Asks `route`, which has the servers a, b and c, with all rows of outcomes in all orders; some refuse at once. `expected` is given
-/// who has answered what, in order.
+/// Sends requests through `route`, which has the servers a, b and c, with all rows of outcomes in
+/// all orders; some refuse at once. `expected` receives the replies in order.
 fn check(route: &str, expected: impl Fn(&[(&str, Outcome)]) -> (Outcome, String)) {
     for row in rows(&OUTCOMES, 3) {
         let servers: Vec<_> = ["a", "b", "c"].into_iter().zip(row).collect();

@@ -42,7 +42,7 @@ impl Store {
 enum Open {
     /// With the least value that may be answered.
     Get(u64),
-    /// With the value that nobody may be told any more once it is acknowledged.
+    /// With the value that no client may receive any more once the delete is acknowledged.
     Delete(u64),
     Set,
 }
@@ -84,7 +84,8 @@ impl World {
         self.open.iter().any(|(_, _, open)| is_it(open))
     }
 
-    /// A client begins something. A value of the database is stored only while nobody deletes: what a client is late with is its own fault.
+    /// A client starts an operation. It stores a value of the database only while no delete is in
+    /// flight: a late client is outside the promise.
     fn begin(&mut self) {
         let at = self.below(2);
         match self.below(4) {

@@ -52,7 +52,7 @@ fn no_more_requests_are_under_way_than_allowed() {
     assert_eq!(router.told(next), None);
     router.reply("a", Outcome::Found);
     router.reply("a", Outcome::Found);
-    // What is refused by the server is not under way.
+    // A refused request is not in flight.
     router.refuse("a", Outcome::Tko);
     for _ in 0..5 {
         let ticket = router.get("k");

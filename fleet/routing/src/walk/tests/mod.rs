@@ -61,10 +61,10 @@ struct Script {
     logs: Vec<Option<String>>,
     refusals: HashMap<String, Outcome>,
     told: HashMap<u32, Told>,
-    /// What was told of requests that came to pools that are counted, and whose answers were then told.
+    /// The requests that came to counted pools, and the clients that were answered then.
     arrivals: Vec<(u32, String, Arrival)>,
     counted: Vec<u32>,
-    /// Values that clients are told have their flags in front.
+    /// Clients receive values with their flags in front.
     shows_flags: bool,
     now_ms: u64,
 }
@@ -158,7 +158,7 @@ fn settings() -> Settings {
     Settings::plain("/here/own/", Duration::from_secs(1))
 }
 
-/// What was built, the names of its servers, and those of its logs.
+/// The built tree, the names of its servers, and those of its logs.
 type Made = (Built, Vec<String>, Vec<Arc<str>>);
 
 fn built(config: &str) -> Result<Made, String> {
@@ -190,7 +190,7 @@ fn config(route: &str) -> String {
     format!(r#"{{"pools": {{{}}}, "route": {route}}}"#, pools())
 }
 
-/// What is wrong with a route.
+/// The fault of a route.
 fn refusal(route: &str) -> String {
     built(&config(route)).map(|_| ()).expect_err(route)
 }

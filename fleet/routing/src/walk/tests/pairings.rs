@@ -34,7 +34,7 @@ fn what_is_stored_with_a_lease_goes_where_the_lease_is_from() {
     store(&mut router, given);
     assert_eq!(router.sent(), ["a lease-get k", "b lease-get k", "b lease-set k #78 =v"]);
     router.reply("b", Outcome::Stored);
-    // It is of no use twice, and what nobody knows goes to the first child.
+    // A token works only once, and unknown tokens go to the first child.
     store(&mut router, given);
     assert_eq!(router.sent(), [format!("a lease-set k #{given} =v")]);
     router.reply("a", Outcome::NotStored);

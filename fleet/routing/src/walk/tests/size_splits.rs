@@ -140,7 +140,7 @@ fn what_the_second_cache_has_lost_is_taken_out_of_the_first() {
         router.reply("a", Outcome::Stored);
         assert_eq!(router.told(ticket), Some(told), "{op:?} {second:?}");
     }
-    // A key that a set has named is told as the second cache says.
+    // The reply for a key that a set has named is that of the second cache.
     let ticket = router.get("k");
     found(&mut router, "a", SPLIT, "");
     router.reply("b", Outcome::NotFound);
@@ -154,7 +154,7 @@ fn a_lease_is_asked_for_again_and_not_for_ever() {
     let ticket = split.ask(Op::LeaseGet, "k");
     found(&mut split, "a", SPLIT, "77");
     split.reply("b", Outcome::NotFound);
-    // It was stored anew meanwhile.
+    // Another client has stored it in between.
     found(&mut split, "a", SPLIT, "78");
     split.sent();
     found(&mut split, "a", SPLIT, "78");

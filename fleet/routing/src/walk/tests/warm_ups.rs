@@ -133,7 +133,8 @@ fn a_refused_add_is_never_answered_with_the_warm_value() {
     }
 }
 
-/// All that servers can answer in a row to one get: what the warm cluster has told a client is told only if the cold one has stored it.
+/// All rows of replies to one get: the client receives the warm cluster's value only if the cold
+/// one has stored it.
 #[test]
 fn with_hold_off_the_warm_value_is_told_only_if_it_was_stored() {
     use Outcome::{Found, NotFound, NotFoundHot, NotStored, RemoteError, Stored, Timeout};
@@ -348,7 +349,7 @@ fn a_lease_is_used_to_fill_the_cold_cluster() {
     router.reply("a", Outcome::Timeout);
     router.hit("b", "v");
     assert_eq!(router.sent(), ["a lease-get k", "b get k"]);
-    // What was stored beside a delete is stale.
+    // A value that was stored during a delete is stale.
     let ticket = router.ask(Op::LeaseGet, "k");
     router.answer("a", &Answer { number: 6, ..Answer::of(Outcome::NotFound) });
     router.hit("b", "v");

@@ -116,7 +116,7 @@ impl Case {
         let file =
             File::open(&self.path).map_err(|source| LoadError::File { path: self.path.clone(), source })?;
         let trace = Trace::new(file, self.trace.format).map_err(fail)?;
-        let is_sized = trace.format().tells_sizes();
+        let is_sized = trace.format().has_sizes();
         let limit = self.trace.limit.map_or(usize::MAX, |limit| limit as usize);
         let mut lens: HashMap<u64, u64> = HashMap::new();
         let mut requests = 0;
