@@ -157,7 +157,6 @@ impl Region {
         NonNull::new(aligned as *mut u8).ok_or_else(|| io::Error::other("mapped at zero"))
     }
 
-    /// Reserved bytes.
     pub fn reserved(&self) -> usize {
         self.reserved
     }

@@ -17,7 +17,6 @@ const SASL_AUTH: u8 = 0x21;
 const SASL_STEP: u8 = 0x22;
 const VERSION: u8 = 0x0b;
 
-/// The only mechanism there is.
 const MECHANISM: &str = "PLAIN";
 /// A mechanism's name is no longer.
 const MECHANISM_MAX: usize = 32;

@@ -68,7 +68,6 @@ impl Panel {
 /// The effect of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Only draw.
     Draw,
     /// Read the statistics of the panel.
     Read,

@@ -37,7 +37,6 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub struct Options {
     pub targets: Vec<Target>,
-    /// The interval of readings.
     pub interval: Duration,
     /// Which of the top keys are shown.
     pub sort: Sort,

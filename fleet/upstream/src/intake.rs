@@ -1,6 +1,5 @@
 //! What a server has said and is no whole reply yet.
 
-/// Bytes read at once.
 const READ_BYTES: usize = 64 << 10;
 /// The buffer shrinks to this size after a long reply.
 const KEPT_MAX: usize = 1 << 20;

@@ -27,9 +27,7 @@ pub struct Counts {
     pub lost: u64,
     /// Datagrams that came after their request was given up.
     pub late: u64,
-    /// Bytes sent.
     pub bytes_out: u64,
-    /// Bytes received.
     pub bytes_in: u64,
     /// How far an open loop was behind its timetable at the end, in nanoseconds; the most of several threads.
     pub behind_ns: u64,

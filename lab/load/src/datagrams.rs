@@ -29,7 +29,6 @@ pub(crate) const HEADER_LEN: usize = 8;
 /// A request without a reply is given up after this time. On a machine's own network only a server
 /// that does not run takes so long.
 pub(crate) const PATIENCE_NS: u64 = 500_000_000;
-/// The largest datagram.
 const DATAGRAM_LEN_MAX: usize = 1 << 16;
 /// The number of given-up requests that are kept, to tell late replies from unexpected ones.
 const GIVEN_UP_MAX: usize = 4096;

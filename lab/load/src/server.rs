@@ -28,9 +28,7 @@ pub const FLOOR: &str = "floor";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
-    /// `guira serve`.
     Guira {
-        /// The `guira` binary.
         binary: PathBuf,
         /// Arguments after the usual ones.
         args: Vec<String>,
@@ -42,10 +40,7 @@ pub enum Kind {
         args: Vec<String>,
     },
     /// The no-cache server, `guira floor`.
-    Floor {
-        /// A `guira` binary.
-        binary: PathBuf,
-    },
+    Floor { binary: PathBuf },
 }
 
 impl Kind {

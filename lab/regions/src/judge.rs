@@ -56,7 +56,6 @@ impl History {
         self.clock.elapsed()
     }
 
-    /// Records a committed version.
     pub fn committed(&self, row: usize, version: u64, writer: &str) {
         let mut commits = lock(&self.rows[row]);
         let at = self.now();
@@ -137,7 +136,6 @@ impl Sight {
         trouble.generation += 1;
     }
 
-    /// Such a fault ends.
     pub fn fault_ends(&self) {
         lock(&self.trouble).faults -= 1;
     }

@@ -51,7 +51,6 @@ use crate::plan::Plan;
 struct Args {
     /// Parts to run; all but `pauses` and `router` when left out.
     parts: Vec<Part>,
-    /// The binary `guira`.
     #[arg(long, value_name = "PATH")]
     guira: PathBuf,
     /// The engine that the server runs; `mica:erew` names an access mode too.

@@ -20,7 +20,6 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Series {
     Get,
-    /// touch, gat.
     Touch,
     Set,
     Delete,

@@ -79,7 +79,7 @@ const HISTORY: &[&str] = &[
 /// Folders whose string literals a user may read.
 const PROGRAMS: &[&str] = &["base/", "bin/", "engines/", "fleet/", "node/"];
 
-const DOCUMENTS: Area = Area { name: "documents", limit: 2, has: is_document };
+const DOCUMENTS: Area = Area { name: "documents", limit: 1, has: is_document };
 const COMMENTS: Area = Area { name: "comments of the fleet and the node", limit: 0, has: is_named };
 const NAMES: Area = Area { name: "names of the fleet and the node", limit: 0, has: is_named };
 const STRINGS: Area = Area { name: "texts of programs", limit: 0, has: is_program };

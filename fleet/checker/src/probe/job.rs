@@ -19,7 +19,6 @@ const LINES_MAX: usize = 1024;
 /// The wait for a line or a reply, before the other is checked.
 const TURN: Duration = Duration::from_millis(10);
 
-/// The interval of reports.
 const REPORT_EVERY: Duration = Duration::from_secs(1);
 
 /// The longest time for the first looks at all nodes, before the delete is sent without them.

@@ -30,7 +30,6 @@ pub struct Settings {
     /// The delays after a delete at which nodes are read, in ascending order.
     pub delays: Vec<Duration>,
     pub nodes: usize,
-    /// When the first look is.
     pub first_look: FirstLook,
     /// The most samples in flight. Further ones are dropped and counted.
     pub under_way_max: usize,

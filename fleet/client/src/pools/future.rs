@@ -1,4 +1,5 @@
-//! Futures for any runtime: a thread of their own does the I/O of all of them, over one connection to each server.
+//! Futures for any runtime: one thread of the client does the I/O for all of them, over one
+//! connection to each server.
 
 use super::core::Reply;
 use super::counters::{Counters, Counts};
@@ -19,8 +20,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A client of many servers that routes by itself, whose calls are futures. They continue whether or not they are polled: the thread of the client has
-/// them. Its clones are the same client; the thread ends with the last of them and of its futures.
+/// A client of many servers that routes by itself, whose calls are futures. A call continues even
+/// if its future is not polled, since the client's thread runs it. Clones share one client; the
+/// thread ends after the last clone and the last future.
 #[derive(Clone, Debug)]
 pub struct AsyncClient {
     shared: Arc<Shared>,
@@ -33,7 +35,8 @@ struct Shared {
     counts: Arc<Counts>,
     window: Arc<SharedWindow>,
     mailbox: Arc<Mailbox<Job>>,
-    /// The thread has ended: it answers no caller any more. Relaxed: the lock of the mailbox orders it.
+    /// The thread has ended, and completes no further calls. Relaxed: the lock of the mailbox
+    /// orders it.
     has_ended: Arc<AtomicBool>,
 }
 
@@ -58,14 +61,14 @@ struct Driver {
     window: Arc<SharedWindow>,
     counts: Arc<Counts>,
     work: Work<'static>,
-    /// Who waits for calls.
+    /// The promise of each call.
     answerers: HashMap<u32, Answerer>,
     has_ended: Arc<AtomicBool>,
-    /// How long a key waits for a place.
+    /// The longest wait of a key for room in the window.
     patience_ms: u64,
 }
 
-/// However the thread ends, no caller waits for it any more.
+/// Fails all open calls, however the thread ends.
 impl Drop for Driver {
     fn drop(&mut self) {
         self.has_ended.store(true, Ordering::Relaxed);
@@ -98,7 +101,7 @@ impl Driver {
             }
         }
         self.session.core.probe();
-        // All places are this thread's: if none is free, some keys are under way.
+        // Only this thread uses the window: if it is full, some keys are in flight.
         let places = self.work.start(&mut self.session, &self.window);
         debug_assert_eq!(places, Places::Enough, "the window has room for a key if none is under way");
         self.work.refuse_overdue(&mut self.session, self.patience_ms);
@@ -114,7 +117,7 @@ impl Driver {
 }
 
 impl AsyncClient {
-    /// A client with this configuration, in mcrouter's language, and otherwise as usual.
+    /// A client with this configuration in mcrouter's language, and default options.
     ///
     /// # Errors
     /// If the configuration, or a server that it names, is invalid.
@@ -148,7 +151,8 @@ impl AsyncClient {
         Ok(Self { shared: Arc::new(Shared { common, in_use, counts, window, mailbox, has_ended }) })
     }
 
-    /// As [`super::Client::reconfigure`]. It makes no I/O but to look names up, and calls that begin afterwards go by the new configuration.
+    /// Like [`super::Client::reconfigure`]. It does no I/O except for name lookups; calls that
+    /// begin afterwards use the new configuration.
     ///
     /// # Errors
     /// As there.
@@ -169,24 +173,24 @@ impl AsyncClient {
         })
     }
 
-    /// What the client has done, by name: for metrics.
+    /// The client's counters by name, for metrics.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.shared.counts.values()
     }
 
-    /// How many keys may be outstanding now: the window that all calls share.
+    /// The number of keys that may be in flight: the window that all calls share.
     #[must_use]
     pub fn window(&self) -> u32 {
         self.shared.window.size()
     }
 
-    /// Begins a call at once.
+    /// Starts a call immediately.
     fn execute_all(&self, operations: Vec<Operation<'_>>) -> Pending<Arc<Shared>> {
         let (answerer, pending) = promise(operations.len(), Arc::clone(&self.shared));
         let operations = operations.into_iter().map(Operation::into_owned).collect();
         self.shared.mailbox.send(Job::Execute(operations, answerer));
-        // The thread has either found it there or said before that it has ended.
+        // The thread has either taken the job, or set this flag before it ended.
         if self.shared.has_ended.load(Ordering::Relaxed) {
             self.shared.mailbox.take();
         }

@@ -55,7 +55,6 @@ enum Command {
     Follow { hosts: HashSet<Arc<str>>, services: HashSet<Arc<str>> },
 }
 
-/// Lookups at once.
 const LOOKUPS_MAX: usize = 32;
 /// How often the system's configuration is checked.
 const LOOK: Duration = Duration::from_secs(5);

@@ -22,7 +22,6 @@ pub(crate) struct BigValue {
 
 /// The flag of an item whose value says where the pieces are: mcrouter's MC_MSG_FLAG_BIG_VALUE.
 const BIG: u64 = 0x8000;
-/// The version of this format.
 const VERSION: &str = "1";
 /// The most pieces of a value.
 const PIECES_MAX: usize = u16::MAX as usize;

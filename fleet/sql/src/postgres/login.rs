@@ -18,7 +18,6 @@ const PROTOCOL: u32 = 3 << 16;
 
 /// The timeout of each reply before the login.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// Bytes of a nonce.
 const NONCE: usize = 18;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

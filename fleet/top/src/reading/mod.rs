@@ -64,7 +64,6 @@ impl Group {
 /// A part of a reading.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub(crate) enum Part<T> {
-    /// It was not requested.
     #[default]
     NotRequested,
     /// The server does not support it; the text of its reply.

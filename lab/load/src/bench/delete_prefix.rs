@@ -50,7 +50,6 @@ const TOGETHER: u32 = 100;
 /// The share of the items under the prefix that are gone at the end of the crawl: the load may set
 /// some again of those that mica's index has lost.
 const GONE_MIN: f64 = 0.9;
-/// The longest crawl.
 const CRAWL_MAX: Duration = Duration::from_secs(900);
 /// The first interval between `stats` requests about the crawler, and the later ones as a part of
 /// the elapsed time: `stats` takes half a millisecond of the server, and 40 a second would distort

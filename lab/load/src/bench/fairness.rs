@@ -48,7 +48,6 @@ const LONG_KEY_LEN: usize = 20;
 const CROWD: usize = 500;
 /// The number of long values that each client of the crowd requests.
 const REQUESTED: usize = 4;
-/// The length of a storm.
 const STORM: Duration = Duration::from_millis(500);
 /// How often a storm checks its end.
 const LOOK: Duration = Duration::from_millis(10);

@@ -13,7 +13,6 @@ pub struct Machine {
     pub processor: String,
     /// How many processors the system has.
     pub processors: usize,
-    /// Memory in bytes.
     pub memory: u64,
     pub kernel: String,
     /// Processes that wanted to run in the minute before (the load average): above 0.3, others disturbed.

@@ -79,7 +79,6 @@ pub struct Missed {
     pub resident: u64,
     /// `curr_items` at the end.
     pub items: u64,
-    /// `evictions`.
     pub evictions: u64,
     pub gets: u64,
     /// The gets that found nothing.

@@ -24,7 +24,6 @@ pub(super) const CAPTION: &str =
 pub struct Point {
     /// The share of requests that were no slower.
     pub quantile: f64,
-    /// The latency in microseconds.
     pub latency_us: f64,
 }
 

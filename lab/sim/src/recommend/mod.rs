@@ -86,7 +86,6 @@ impl std::fmt::Debug for Question<'_> {
     }
 }
 
-/// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum NoAnswer {
     /// There are no misses to judge by.

@@ -99,7 +99,6 @@ pub(crate) struct ForwardBatch<P> {
 /// The parts of a batch that is executed.
 pub(crate) struct Parts<'b, P> {
     pub(crate) requests: &'b mut [Forwarded],
-    /// The bytes of the requests.
     pub(crate) bytes: &'b [u8],
     pub(crate) replies: &'b mut Outbox<P>,
     pub(crate) done: &'b mut usize,

@@ -106,7 +106,6 @@ pub type GivenOptions = BTreeMap<&'static str, Vec<String>>;
 /// Why a server cannot have these options.
 #[derive(Debug, thiserror::Error)]
 pub enum OptionsError {
-    /// A value is not allowed.
     #[error("{name}: {problem}")]
     Value { name: &'static str, problem: String },
     /// The engine, index, policy or access mode.

@@ -73,7 +73,6 @@ pub(crate) struct ProtocolState<S: Session> {
 /// A command that waits for another turn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waits {
-    /// Since when.
     pub(crate) since: Stopwatch,
     /// Whether this thread or others have to act before the command can be executed.
     pub(crate) why: Stopped,

@@ -59,7 +59,6 @@ impl IndexProbe {
         IndexProbe { index, region }
     }
 
-    /// Bytes of the table.
     pub fn bytes(&self) -> usize {
         self.index.bytes()
     }

@@ -39,7 +39,6 @@ impl IntoIterator for KeptEvents {
 struct Prepared {
     xid: String,
     gtid: Gtid,
-    /// The position before the transaction.
     before: Position,
     events: KeptEvents,
 }

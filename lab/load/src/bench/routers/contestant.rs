@@ -33,7 +33,6 @@ pub enum Router {
     /// `guira router` with one worker.
     Guira {
         label: String,
-        /// The `guira` binary.
         binary: PathBuf,
     },
     Nutcracker {
@@ -46,12 +45,10 @@ pub enum Router {
     },
     /// The forwarding floor, `guira relay`.
     Relay {
-        /// A `guira` binary.
         binary: PathBuf,
     },
     /// The no-cache server, `guira floor`, without servers behind it.
     Floor {
-        /// A `guira` binary.
         binary: PathBuf,
     },
 }
@@ -255,7 +252,6 @@ impl Running {
     }
 }
 
-/// The paths of the binaries.
 #[derive(Debug, Clone)]
 pub struct Binaries {
     /// The `guira` that is measured.
