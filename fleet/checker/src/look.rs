@@ -1,10 +1,11 @@
-//! What all caches have under a key, at one delay.
+//! The state of a key in all caches, at one delay.
 
 use crate::report::Outcome;
 use crate::sight::{Cached, Content};
 use std::time::Duration;
 
-/// A cache that answers later, or later by half of the delay, does not tell what it had at the delay.
+/// A reply that is later than this, or than half of the delay, does not show the state at the
+/// delay.
 const LATE_MAX: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +35,7 @@ pub(crate) struct Look {
 pub(crate) type Wrong = (usize, Content, Content);
 
 impl Look {
-    /// The look with this number, which is due `after` so long from `zero`.
+    /// The look with this number, which is due `after` the time `zero`.
     pub(crate) fn new(delay: usize, (zero, after): (Duration, Duration), clusters: usize) -> Self {
         let (items, outcomes) = (vec![None; clusters], vec![None; clusters]);
         let end = zero + after + LATE_MAX.min(after / 2);
@@ -50,12 +51,12 @@ impl Look {
         self.items.iter().any(Option::is_some)
     }
 
-    /// The clusters that are to be asked, or asked again.
+    /// The clusters that are to be read, or read again.
     pub(crate) fn open(&self) -> impl Iterator<Item = usize> + '_ {
         self.outcomes.iter().enumerate().filter(|(_, outcome)| outcome.is_none()).map(|(cluster, _)| cluster)
     }
 
-    /// Asks those that are open once more.
+    /// Reads the open clusters again.
     pub(crate) fn again(&mut self) {
         self.stage = Stage::Again;
         self.left = self.open().count();
@@ -73,7 +74,7 @@ impl Look {
                 None
             }
             Cached::Item(item) if self.items[cluster].as_ref() == Some(&item) => None,
-            // It has moved on since.
+            // The cache has changed since.
             Cached::Item(_) | Cached::Miss => Some(Outcome::Consistent),
         };
         self.left = self.left.saturating_sub(1);

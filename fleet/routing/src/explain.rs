@@ -9,19 +9,19 @@ use crate::tree::Tree;
 use crate::walk::{RewriteBuffer, apply};
 use std::fmt;
 
-/// A handle that a request comes to.
+/// A handle on the path of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// How many handles are above it.
+    /// The number of handles above it.
     pub depth: usize,
     pub handle: &'static str,
-    /// What its choice of a child depends on.
+    /// The reason for its choice of a child.
     pub reason: Option<String>,
-    /// As it is here, without a routing prefix.
+    /// The key at this handle, without a routing prefix.
     pub key: Box<[u8]>,
-    /// If it is a server.
+    /// The number of a server.
     pub destination: Option<DestinationId>,
-    /// Whether its answer matters. It may be asked only if others have failed.
+    /// Whether its reply matters. It may be used only if others have failed.
     pub is_awaited: bool,
 }
 
@@ -44,11 +44,12 @@ impl Tree {
         lines
     }
 
-    /// Where a delete goes by now that failed and was logged: servers, and its key there. Empty if nothing is logged under that name any more.
+    /// The current destinations of a logged delete: servers, and its key there. Empty if no handle
+    /// logs under that name any more.
     pub fn relocate(&self, log: LogName, key: &[u8], facts: Facts) -> Vec<(DestinationId, Box<[u8]>)> {
         let mut lines = Vec::new();
         if let Some(node) = self.log(log) {
-            // Where the pool keeps routing prefixes, the key was logged with its own.
+            // If the pool keeps routing prefixes, the key was logged with its own.
             let (prefix, key) = key.split_at(prefix::length(key).unwrap_or(0));
             let request = Request { prefix, ..Request::classic(Op::Delete, key) };
             Path { tree: self, facts, lines: &mut lines }.follow(node, &request, 0, true);
@@ -112,7 +113,7 @@ impl Path<'_> {
     }
 }
 
-/// As configurations call it: whether a server is counted is no affair of theirs.
+/// The name in configurations, which do not distinguish counted servers.
 fn name(handle: &AnyHandle) -> &'static str {
     if handle.destination().is_some() { SERVER } else { handle.name() }
 }

@@ -4,10 +4,10 @@ use crate::ids::DestinationId;
 use crate::request::{Group, Op};
 use crate::step::{Flags, Shown};
 
-/// What came of a request. The names are those of mcrouter's results.
+/// The outcome of a request, by mcrouter's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// A hit, a number that was counted, or what a meta command answers with HD or VA.
+    /// A hit, the result of a count, or the meta replies HD and VA.
     Found,
     Stored,
     StaleStored,
@@ -50,7 +50,8 @@ pub(crate) const FAILURES: [(&str, Outcome); 10] = [
     ("deadline_exceeded", Outcome::DeadlineExceeded),
 ];
 
-/// mcrouter's other errors, of which servers tell this router no more than that the client or the server is at fault.
+/// mcrouter's other errors. Servers report to this router only that the client or the server is at
+/// fault.
 const OTHER_FAILURES: [(&str, Outcome); 10] = [
     ("client_error", Outcome::ClientError),
     ("bad_command", Outcome::ClientError),
@@ -163,7 +164,7 @@ pub struct Answer<'a> {
     pub item: Option<Item<'a>>,
     /// The cas unique, the lease token, or the number that was counted.
     pub number: u64,
-    /// Of a meta command, the line without its end; of an error, the server's text. Empty if the
+    /// The line of a meta command without its end; the server's text of an error. Empty if the
     /// outcome has it all.
     pub line: &'a [u8],
     /// The reply to a classic get as received, from VALUE on; of a meta command, the value. Empty
@@ -194,7 +195,8 @@ pub(crate) struct KeptAnswer {
     item: Option<(u64, Box<[u8]>)>,
     number: u64,
     line: Box<[u8]>,
-    /// Of a meta command, if it is not the item's. That of a classic get is made again.
+    /// The value of a meta command, unless it is the item's. The reply to a classic get is written
+    /// again.
     value: Box<[u8]>,
     server: Option<DestinationId>,
 }
@@ -206,12 +208,12 @@ impl Answer<'_> {
         Answer { number, block, ..self }
     }
 
-    /// What it takes to keep it.
+    /// The bytes that keeping it takes.
     pub(crate) fn bytes(&self) -> usize {
         self.line.len() + self.item.map_or(self.kept_block().len(), |item| item.value.len())
     }
 
-    /// What has to be kept beside the item.
+    /// The part of the block that has to be kept in addition to the item.
     fn kept_block(&self) -> &[u8] {
         if self.line.is_empty() || self.item.is_some() { b"" } else { self.block }
     }
@@ -222,7 +224,7 @@ impl KeptAnswer {
         KeptAnswer { number, ..self }
     }
 
-    /// The same with another value, of an item whose flags are changed.
+    /// The answer with another value, for an item whose flags change.
     pub(crate) fn joined(self, how: Flags, value: Box<[u8]>) -> Self {
         let flags = self.item.as_ref().map_or(0, |(flags, _)| flags & !how.without);
         let line = line_of_value(&self.line, flags, how.shown, value.len());
@@ -265,7 +267,7 @@ fn line_of_value(line: &[u8], flags: u64, shown: Shown, length: usize) -> Box<[u
     written.into()
 }
 
-/// What a cache without items answers.
+/// The answer of a cache without items.
 pub(crate) fn without_items(op: Op) -> Outcome {
     match op.group() {
         Group::Update => Outcome::NotStored,

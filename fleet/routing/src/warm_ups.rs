@@ -1,4 +1,4 @@
-//! What cold clusters have done while they were filled from warm ones, of all workers, and whether they are warm by now.
+//! Counts and judges the filling of cold clusters from warm ones, over all workers.
 
 use guira_sync::lock::{Mutex, MutexGuard};
 use std::cell::Cell;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WarmUpCount {
     Hit,
-    /// It was stored in the cold cluster, from the warm one.
+    /// The cold cluster stored it from the warm one.
     Filled,
     /// The cold cluster did not store it because of a change or a hold-off of the key; or the item
     /// came so late that a hold-off may have ended.
@@ -18,9 +18,9 @@ pub enum WarmUpCount {
     /// The cold cluster failed to store it.
     Failed,
     WarmMiss,
-    /// It was deleted, and held off.
+    /// It was deleted with a hold-off.
     HeldOff,
-    /// It was deleted, if at all, without being held off.
+    /// It was deleted without a hold-off, if at all.
     NotHeldOff,
 }
 
@@ -40,9 +40,9 @@ pub(crate) struct End {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Fills {
     Yes,
-    /// A configuration says that the warm one is not asked.
+    /// The configuration turns the warm cluster off.
     No,
-    /// It is, until it is warm.
+    /// The warm cluster is used until the cold one is warm.
     Until(End),
 }
 
@@ -79,7 +79,7 @@ impl fmt::Debug for WarmUps {
 }
 
 impl WarmUps {
-    /// Without any cold cluster. `tell` is called once for each thing that is to be told, by any worker.
+    /// Without any cold cluster. `report` is called once for each event, by any worker.
     pub fn new(report: Report) -> Self {
         WarmUps { report, courses: Mutex::default() }
     }
@@ -137,7 +137,7 @@ impl Courses {
     }
 }
 
-/// One cold cluster on its way.
+/// The filling of one cold cluster.
 struct Course {
     name: Box<str>,
     fills: Fills,
@@ -154,7 +154,7 @@ impl fmt::Debug for Course {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Of the workers that have it in their trees.
+    /// The counts of the workers that have it in their trees.
     parts: Vec<Arc<Part>>,
     before: Counts,
     window: Option<Window>,
@@ -203,7 +203,7 @@ fn add(sums: &mut Counts, more: &Counts) {
 pub(crate) struct Meter {
     course: Arc<Course>,
     part: Arc<Part>,
-    /// When it was last looked whether the cold cluster is warm.
+    /// The time of the last check whether the cold cluster is warm.
     looked_s: Cell<u64>,
     is_ended: Cell<bool>,
 }
@@ -259,7 +259,7 @@ impl fmt::Display for Course {
 }
 
 impl Course {
-    /// Whether the cold cluster is warm; a window that is over is looked at.
+    /// Whether the cold cluster is warm. Judges a window that is over.
     fn has_ended(&self, end: End, now_s: u64) -> bool {
         let mut state = lock(&self.state);
         if state.phase == Phase::Ended {
@@ -276,7 +276,8 @@ impl Course {
         }
         let since = |what: WarmUpCount| counts[what as usize] - window.counts[what as usize];
         let hits = since(WarmUpCount::Hit);
-        // What only the cold cluster has counts as if both had it: the share is rather too low.
+        // Items that only the cold cluster has count as if both had them: the share is rather too
+        // low.
         let all = hits + since(WarmUpCount::Filled) + since(WarmUpCount::Failed);
         let share = hits as f64 / all.max(1) as f64;
         if all < end.least || share < end.share {

@@ -1,4 +1,4 @@
-//! A node as it is known: its last readings, what came before, and whether it answers.
+//! The state of a node: its last readings, their history, and whether it is up.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -15,7 +15,7 @@ pub(crate) enum Link {
     /// It was not reached yet.
     Connecting,
     Up,
-    /// It does not, for a reason.
+    /// It is down, for this reason.
     Down {
         why: String,
         since: Duration,
@@ -25,7 +25,7 @@ pub(crate) enum Link {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Point {
     pub(crate) gets: f64,
-    /// Of those the share that was found.
+    /// The share of these keys that were found.
     pub(crate) hit_ratio: Option<f64>,
 }
 
@@ -100,7 +100,7 @@ impl Node {
         self.last.as_ref()
     }
 
-    /// What has happened lately; nothing is known of a node that does not answer.
+    /// The latest change; `None` for a node that is down.
     pub(crate) fn change(&self) -> Option<Change<'_>> {
         if self.link != Link::Up {
             return None;
@@ -108,7 +108,7 @@ impl Node {
         Change::between(self.before.as_ref()?, self.last.as_ref()?)
     }
 
-    /// The share of keys asked for that were found, since the node began to count.
+    /// The share of requested keys that were found, since the node's counters started.
     pub(crate) fn hit_ratio(&self) -> Option<f64> {
         let last = self.last.as_ref()?;
         ratio(last.number("get_hits")?, last.number("get_misses")?)

@@ -13,7 +13,7 @@ const EXAMPLES_MAX: usize = 100;
 /// How long after the last delay an answer is waited for.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// When nodes are first asked for a sampled key.
+/// When nodes are first read for a sampled key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FirstLook {
     /// Before the delete is sent on: a node without the item has nothing to delete.
@@ -56,7 +56,7 @@ pub struct ProbeRequest {
 }
 
 impl ProbeRequest {
-    /// The number of the node to ask.
+    /// The number of the node to read.
     pub const fn node(&self) -> usize {
         self.node
     }
@@ -76,11 +76,11 @@ pub enum Seen {
     Item(u64),
     /// No item.
     Miss,
-    /// The node could not be asked.
+    /// The node could not be read.
     Failed,
 }
 
-/// What it means that a node had no item at the first look.
+/// The meaning of a missing item at the first look.
 const fn without_item(first_look: FirstLook) -> Outcome {
     match first_look {
         FirstLook::BeforeDelete => Outcome::Absent,
@@ -112,7 +112,7 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Nothing is sampled yet. Delays are sorted, and each is taken once.
+    /// Without samples. Delays are sorted, and duplicates removed.
     pub fn new(mut settings: Settings) -> Self {
         settings.delays.sort_unstable();
         settings.delays.dedup();
@@ -135,8 +135,8 @@ impl Probe {
         }
     }
 
-    /// Takes notice of a delete. If it is sampled, the nodes are to be asked for what they have under `key`, and
-    /// [`Probe::sent`] or [`Probe::cancel`] has to be called.
+    /// Counts a delete. If it is sampled, the nodes have to be read for `key`, and [`Probe::sent`]
+    /// or [`Probe::cancel`] called.
     pub fn sampled(&mut self, key: &[u8], now: Duration) -> Option<SampleId> {
         self.deletes += 1;
         if !self.deletes.is_multiple_of(self.settings.one_in.get()) {
@@ -155,13 +155,13 @@ impl Probe {
         Some(id)
     }
 
-    /// Whether all nodes have answered the first look, or could not be asked: the delete may be sent on.
+    /// Whether all nodes have replied to the first look, or failed: the delete may be sent.
     pub fn is_known(&self, id: SampleId) -> bool {
         self.samples.get(&id).is_none_or(Sample::is_known)
     }
 
-    /// The first look is not waited for any longer: of nodes that have not answered it nothing is known, since what they
-    /// tell now may be from after the delete.
+    /// Ends the wait for the first look: the items of nodes without a reply are unknown, since a
+    /// later reply may be from after the delete.
     pub fn give_up(&mut self, id: SampleId) {
         let awaited = self.samples.get_mut(&id).into_iter().flat_map(|sample| &mut sample.nodes);
         awaited.filter(|node| node.old == Old::Awaited).for_each(|node| node.old = Old::Unknown);
@@ -195,7 +195,7 @@ impl Probe {
         }
     }
 
-    /// When there is something to ask next.
+    /// The time of the next request.
     pub fn next_due(&self) -> Option<Duration> {
         self.agenda.first().map(|due| due.at)
     }

@@ -47,15 +47,15 @@ impl LookAside {
         Self { shared: Arc::new(Shared { links, counts, random }), manner }
     }
 
-    /// The same client, with which values that are filled live so long, give or take the jitter. Servers count whole seconds:
-    /// from one up to 30 days.
+    /// Sets the lifetime of filled values, before the jitter. Servers count whole seconds: from one
+    /// up to 30 days.
     #[must_use]
     pub fn expiry(mut self, expiry: Duration) -> Self {
         self.manner.policy.expiry = expiry;
         self
     }
 
-    /// The same client, which remembers so long that the database has nothing under a key.
+    /// Sets the time for which missing rows are cached.
     #[must_use]
     pub fn absent_expiry(mut self, expiry: Duration) -> Self {
         self.manner.policy.absent_expiry = expiry;
@@ -74,8 +74,9 @@ impl LookAside {
         self
     }
 
-    /// The same client, which waits at most so long in all for values that others fill. Then it asks the database, and does
-    /// not store what it says. A wait should be longer than the database takes, and is over soon: pauses between two looks are 1 to 32 ms.
+    /// Sets the longest total wait for values that other clients fill. After it the client reads
+    /// from the database, and does not store the value. A wait should exceed the database's time,
+    /// and ends early: the pauses between two reads are 1 to 32 ms.
     #[must_use]
     pub fn wait(mut self, wait: Duration) -> Self {
         self.manner.policy.wait = wait;
@@ -147,11 +148,12 @@ impl LookAside {
         Read::run(&self.shared, &self.manner, keys, &mut fill)
     }
 
-    /// Changes the database by `write`, and then deletes the `keys` whose values it changes. `write` has committed when it
-    /// returns. It is given what its statement should say, for the invalidator.
+    /// Changes the database by `write`, and then deletes the `keys` whose values it changes.
+    /// `write` has to commit before it returns. Its argument is the comment for its statement, for
+    /// the invalidator.
     ///
-    /// The keys are deleted too when `write` has failed or panics, since that may not be known for sure. For the same reason a marker stays until
-    /// its limit then.
+    /// The keys are deleted even if `write` fails or panics, since it may have committed. For the
+    /// same reason a marker then stays until its limit.
     ///
     /// # Errors
     /// Those of `write`, and no others.
@@ -168,13 +170,14 @@ impl LookAside {
         write(&changed)
     }
 
-    /// Deletes keys, and tells whether all of them were acknowledged.
+    /// Deletes keys; returns whether all deletes were acknowledged.
     pub fn delete(&self, keys: &[&str]) -> bool {
         let good = self.good(keys);
         self.delete_good(&good) && good.len() == keys.len()
     }
 
-    /// Asks the cache by which commands it gives leases: to see at the start whether it can be used.
+    /// Probes the commands by which the cache gives leases: to check at the start that it can be
+    /// used.
     ///
     /// # Errors
     /// When it cannot.

@@ -51,7 +51,7 @@ impl Token {
     }
 }
 
-/// What the cache says about a key.
+/// The cache's reply about a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Got {
     Item(Item),
@@ -123,7 +123,7 @@ fn is_failure(line: &[u8]) -> bool {
     matches!(failure(line), Some(Failure::Server(_)))
 }
 
-/// Asks for keys. What has come before an error is in `got` too.
+/// Reads keys. After an error, `got` has the replies before it.
 pub(super) fn get(link: &mut Link, keys: &[&str], got: &mut Vec<Got>) -> Result<(), CacheError> {
     let leases = of_link(link)?;
     for batch in keys.chunks(BATCH) {
@@ -179,7 +179,7 @@ fn receive_native(link: &mut Link, keys: &[&str], got: &mut Vec<Got>) -> Result<
         let stale = |item: Item| (!item.data.is_empty() || item.flags != 0).then_some(item);
         got.push(match token {
             None => Got::Item(item),
-            // What a router says that does not reach the server.
+            // The reply of a router that cannot reach the server.
             Some(0) => Got::Nothing,
             Some(1) => Got::Taken(stale(item)),
             Some(number) => Got::Token(Token { leases: Leases::Native, number }, stale(item)),
@@ -273,8 +273,8 @@ pub(super) fn set(link: &mut Link, stores: &[Store<'_>]) -> Result<Vec<Stored>, 
     Ok(stored)
 }
 
-/// Gives tokens back, so that others need not wait until the interval is over. A token that a router has made of a cas unique is not one
-/// itself: then this does nothing.
+/// Gives tokens back, so that other clients need not wait for the end of the interval. A token that
+/// a router made from a cas unique is not a unique itself: then this has no effect.
 pub(super) fn give_back(link: &mut Link, tokens: &[(&str, Token)]) -> Result<(), CacheError> {
     for batch in tokens.chunks(BATCH) {
         let mut request = Vec::new();
@@ -287,7 +287,7 @@ pub(super) fn give_back(link: &mut Link, tokens: &[(&str, Token)]) -> Result<(),
     Ok(())
 }
 
-/// Deletes keys; tells of each whether that was acknowledged.
+/// Deletes keys; returns for each whether the delete was acknowledged.
 pub(super) fn delete(link: &mut Link, keys: &[&str]) -> Result<Vec<bool>, CacheError> {
     let mut deleted = Vec::with_capacity(keys.len());
     for batch in keys.chunks(BATCH) {

@@ -26,16 +26,17 @@ const FAILURES_MAX: u64 = 3;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CacheError {
-    /// It cannot be reached, or does not answer.
+    /// The cache cannot be reached, or does not reply.
     #[error(transparent)]
     Text(#[from] TextError),
-    /// It has answered something else than such a server does.
+    /// The cache sent an unexpected reply.
     #[error("unexpected reply from the server: {0}")]
     Unexpected(String),
-    /// It knows neither `lease-get` nor meta commands as memcached has them since 1.6.10. This is what it has said.
+    /// The cache supports neither `lease-get` nor the meta commands of memcached 1.6.10. This is
+    /// its reply.
     #[error("the server supports neither leases nor the meta commands of memcached 1.6.10: {0}")]
     NoLeases(String),
-    /// It has not answered before, and is not asked for a second.
+    /// The cache did not reply before, and is not tried for a second.
     #[error("the server did not answer; not retried for one second")]
     Resting,
 }
@@ -61,7 +62,7 @@ pub(super) struct Link {
     pub(super) connection: Connection,
     /// The commands by which the server gives leases, once it was probed.
     pub(super) leases: Option<Leases>,
-    /// When it was of use last, in milliseconds after the clock of its `Links` has started.
+    /// The time of the last use, in milliseconds of the clock of its `Links`.
     used: u64,
 }
 
@@ -90,7 +91,7 @@ impl Links {
         Self::resting(target, REST)
     }
 
-    /// Those of a server that rests so long.
+    /// The connections to a server that rests this long after failures.
     pub(super) fn resting(target: Target, rest: Duration) -> Self {
         let (rests_until, failures) = (AtomicU64::new(0), AtomicU64::new(0));
         Self { target, rest, idle: Mutex::default(), since: Stopwatch::start(), rests_until, failures }
@@ -172,7 +173,7 @@ impl Links {
         }
     }
 
-    /// Closes the idle connections that were of use no later than this one, which is of none any more.
+    /// Closes the idle connections that were last used no later than this failed one.
     fn drop_older(&self, link: &Link) {
         self.idle().retain(|other| other.used > link.used);
     }

@@ -28,7 +28,7 @@ use crate::text::Target;
 /// The longest key of which a list is named; keys that are longer share the list of their beginning.
 const KEY_MAX: usize = 247;
 
-/// The most ids that are looked at in one list, the oldest first. There are others behind them.
+/// The most ids that are read of one list, the oldest first.
 const IDS_MAX: usize = 4096;
 
 /// The most arrived ids that are removed from a list in which others stay.
@@ -49,7 +49,7 @@ pub struct Markers {
     unreachable: Database,
 }
 
-/// What became of the marks of a write.
+/// The marks of a write.
 #[derive(Debug)]
 pub(super) struct Mark {
     /// The key of the marker, which the statement names.
@@ -69,24 +69,26 @@ impl Markers {
         }
     }
 
-    /// The same, with markers that go after so long by themselves: those of writers that have died or failed. By default 10 minutes, in whole seconds. A
-    /// replica that lags for longer lets writers read old rows.
+    /// Sets the lifetime of markers whose writer has died or failed. By default 10 minutes; whole
+    /// seconds. A replica with a longer lag lets writers read old rows.
     #[must_use]
     pub fn limit(mut self, limit: Duration) -> Self {
         self.limit = limit;
         self
     }
 
-    /// The same, with reads that go to the master for so much longer, in whole seconds, and up to one more. By default 2 s. It has to be longer than a change that the
-    /// invalidator has seen takes to be visible in the replica, or in the slowest of several.
+    /// Sets the time for which reads go to the master after a change has arrived, plus up to a
+    /// second. By default 2 s. It has to exceed the time from the invalidator's reading of a change
+    /// until all replicas show it.
     #[must_use]
     pub fn settling(mut self, settling: Duration) -> Self {
         self.settling = settling;
         self
     }
 
-    /// The same, which reads there while it cannot be known whether there is a marker: by default from the master, which then has
-    /// all misses of the region to answer; the nearest database may show a writer an old row.
+    /// Sets the database to read from while the markers are unreachable: by default the master,
+    /// which then serves all misses of the region; the nearest database may show a writer an old
+    /// row.
     #[must_use]
     pub fn when_unreachable(mut self, database: Database) -> Self {
         self.unreachable = database;
@@ -123,7 +125,8 @@ impl Markers {
         Ok(false)
     }
 
-    /// Where each of these keys is to be read; `Err` says where all of them are, since the pool has not answered.
+    /// The database to read each of these keys from; `Err` is the database for all of them, since
+    /// the pool did not reply.
     pub(super) fn database_of(&self, keys: &[&str]) -> Result<Vec<Database>, Database> {
         if keys.is_empty() {
             return Ok(Vec::new());
@@ -206,14 +209,15 @@ impl Markers {
 /// How an id is added to a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
-    /// To one that is there. memcached makes it since 1.6.19, by N.
+    /// Appends to an existing list. memcached creates it since 1.6.19, by N.
     Append,
-    /// As the first of a new one.
+    /// Adds a new list.
     Add,
 }
 
-/// Adds an id to lists; returns those that it was not added to, since they are not there, or are there already. An append leaves a list the time that it
-/// had, so it is given a new one: if it is gone by then, so is the id.
+/// Adds an id to lists; returns the lists that it was not added to, since they do not exist, or
+/// exist already. An append does not change the lifetime of a list, so that is set separately: if
+/// the list is gone by then, so is the id.
 fn add(
     link: &mut Link,
     lists: &[String],

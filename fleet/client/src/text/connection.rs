@@ -47,7 +47,7 @@ pub struct Target {
     timeout: Duration,
 }
 
-/// Where the login of each connection comes from.
+/// The source of each connection's login.
 #[derive(Clone, Debug)]
 enum Access {
     Login(Login),
@@ -59,7 +59,7 @@ enum Access {
 #[derive(Clone, Debug)]
 struct Tls {
     connector: TlsConnector,
-    /// What the server is called, if not as its endpoint says.
+    /// The server's name in its certificate; `None` is the endpoint's host.
     name: Option<TlsName>,
 }
 
@@ -113,13 +113,13 @@ impl Target {
         Ok(Self { login: Some(Access::File(path)), ..self })
     }
 
-    /// The same for another server.
+    /// The same settings for another server.
     #[must_use]
     pub fn at(&self, endpoint: Endpoint) -> Self {
         Self { endpoint, ..self.clone() }
     }
 
-    /// Where the server is.
+    /// The address of the server.
     pub const fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
@@ -129,16 +129,16 @@ impl Target {
         self.timeout
     }
 
-    /// What makes the sessions of TLS.
+    /// The TLS client, if TLS is used.
     pub fn connector(&self) -> Option<&TlsConnector> {
         self.tls.as_ref().map(|tls| &tls.connector)
     }
 }
 
-/// Why a server could not be asked.
+/// The reason that a server could not be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TextError {
-    /// It cannot be reached.
+    /// The server cannot be reached.
     #[error("cannot connect: {0}")]
     Connect(io::Error),
     /// The file of the login cannot be used.
@@ -316,7 +316,7 @@ impl Connection {
         self.reply_up_to(VALUE_MAX)
     }
 
-    /// As [`Connection::reply`], with another limit of a value, in bytes.
+    /// Like [`Connection::reply`], with another limit of a value, in bytes.
     ///
     /// # Errors
     /// As of [`Connection::reply`].
@@ -361,7 +361,8 @@ impl Connection {
         Ok(&self.input[at..at + length])
     }
 
-    /// Asks for `stats`, or `stats GROUP` if `group` is not empty, and passes each name and value to `stat`.
+    /// Sends `stats`, or `stats GROUP` if `group` is not empty, and passes each name and value to
+    /// `stat`.
     ///
     /// # Errors
     /// As [`Connection::line`]; also after four million lines.

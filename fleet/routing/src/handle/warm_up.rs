@@ -89,8 +89,8 @@ impl WarmUp {
         Ok(Some(End { share, for_s, least }))
     }
 
-    /// Whether the warm cluster may be asked about a request, and its item be stored. Of a meta command with a key in base64 it is not:
-    /// stores are classic commands.
+    /// Whether the request may go to the warm cluster, and the item be copied. Not for a meta
+    /// command with a key in base64: copies are stored by classic commands.
     fn is_filled(&self, request: &Request<'_>) -> bool {
         let is_get = match request.dialect {
             Dialect::Classic => {
@@ -110,7 +110,7 @@ impl WarmUp {
         request.op == Op::MetaGet && self.hold_off.is_none() && self.meter.fills()
     }
 
-    /// Whether a request may find an item that stands for none.
+    /// Whether the reply to a request may show a sentinel.
     fn is_shown_sentinels(&self, op: Op) -> bool {
         let is_shown = match op.group() {
             Group::Get => op != Op::MetaGet,
@@ -191,7 +191,7 @@ impl WarmUp {
         if is_lease { Then::Numbered(Outcome::NotFound, NO_TOKEN) } else { Then::Answer(Outcome::NotFound) }
     }
 
-    /// It was looked at what the cold cluster has found.
+    /// Handles the reply to a look at the cold cluster's item.
     fn after_look(&self, cx: &mut Cx<'_>, state: &State, request: &Request<'_>, answer: &Answer<'_>) -> Then {
         if hold_off::is_sentinel(answer) {
             return self.held_off(cx, request);
@@ -214,7 +214,7 @@ impl WarmUp {
     }
 
     fn after_warm(&self, cx: &mut Cx<'_>, state: &State, request: &Request<'_>, answer: &Answer<'_>) -> Then {
-        // Where other deletes hold off, the warm cluster has items that stand for none.
+        // Where other deletes have a hold-off, the warm cluster has sentinels too.
         let is_none = hold_off::is_sentinel(answer);
         let copy = self.lifetime.of_copy(answer, cx.facts.now_s);
         let Some(exptime) = copy.filter(|_| !is_none) else {
@@ -302,14 +302,15 @@ impl WarmUp {
                 let classic = if is_found { Outcome::Deleted } else { Outcome::NotFound };
                 return if is_meta { Then::Pass } else { Then::Answer(classic) };
             }
-            // It was a store.
+            // The sentinel was stored.
             Outcome::Found | Outcome::Stored => {
                 self.count(cx, WarmUpCount::HeldOff);
                 return Then::Answer(Outcome::Deleted);
             }
             _ => self.count(cx, WarmUpCount::NotHeldOff),
         }
-        // Those of a server that was not reached, or has not answered, are logged if they are to be: a store is not.
+        // A delete without a reply, or for an unreachable server, is logged if configured; the
+        // store of a sentinel is not.
         let is_refused = matches!(outcome, Outcome::ClientError | Outcome::RemoteError | Outcome::LocalError);
         if is_native && !is_refused {
             return Then::Pass;
@@ -352,9 +353,9 @@ impl WarmUp {
                 self.count(cx, WarmUpCount::HeldOff);
                 Then::Answer(Outcome::Deleted)
             }
-            // What it has found may have been what held the key off.
+            // The deleted item may have been the sentinel.
             outcome if outcome.is_error() && state.a == HAS_DELETED => Then::Pass,
-            // A delete that was logged is answered so.
+            // A logged delete has this reply.
             _ => Then::Answer(Outcome::NotFound),
         }
     }
@@ -370,7 +371,7 @@ impl Handle for WarmUp {
         let mut members = build.members(json)?;
         let (cold, warm) = (members.child("cold")?, members.child("warm")?);
         let exptime = members.integer("exptime", 0..=i64::from(i32::MAX))?;
-        // As in mcrouter, a time that is given goes before the item's own.
+        // As in mcrouter, a configured time overrides the item's own.
         let is_left = members.flag("enable_metaget")? == Some(true) && exptime.is_none();
         let lifetime = if is_left { Lifetime::Left } else { Lifetime::Fixed(exptime.unwrap_or(0) as i32) };
         let seconds = members.integer("hold_off_s", 1..=i64::from(SECONDS_MAX))?;
@@ -403,7 +404,7 @@ impl Handle for WarmUp {
         if on_miss == 0 && !is_shown_sentinels {
             return Step::Tail(self.cold);
         }
-        // Afterwards nothing would tell what has expired. A classic reply has its flags.
+        // Afterwards nothing would show an expired sentinel. A classic reply has its flags.
         let is_meta = request.dialect == Dialect::Meta;
         if is_meta && is_shown_sentinels && hold_off::expires_at_once(request, cx.facts.now_s) {
             let look = hold_off::look(cx, request);

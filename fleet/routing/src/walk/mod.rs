@@ -35,11 +35,11 @@ const NO_KEY: &[u8] = b"there is no key behind the routing prefix";
 pub trait Sink {
     type Ticket: Copy;
 
-    /// Sends a request to a server. Its answer is given to [`Walks::answer`], exactly once, with `origin`. If it is a delete, it may be logged
-    /// under `log` in place of being answered with a failure.
+    /// Sends a request to a server. [`Walks::answer`] receives the reply exactly once, with
+    /// `origin`. A delete may be logged under `log` instead of failing.
     ///
     /// # Errors
-    /// What becomes of it, if it is not sent.
+    /// The answer, if the request is not sent.
     fn send(
         &mut self,
         destination: DestinationId,
@@ -78,7 +78,7 @@ pub trait Sink {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin<T> {
     Client(T),
-    /// The same, in a tree with pools that are counted.
+    /// A client's request in a tree with counted pools.
     Counted(T),
     /// A frame, and the number of its child.
     Frame {
@@ -103,7 +103,7 @@ struct Frame<T> {
     pieces: Pieces,
     /// Bytes of the request, and of answers that are kept.
     bytes: usize,
-    /// Children that were asked and have not answered.
+    /// The number of children without a reply.
     outstanding: u32,
     phase: Phase,
 }
@@ -111,7 +111,7 @@ struct Frame<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Open,
-    /// It has answered. What children still answer is dropped.
+    /// The handle has replied. Further replies of children are dropped.
     Settled,
 }
 
@@ -129,10 +129,10 @@ struct UnderWay<T> {
     frames: Vec<Frame<T>>,
     inside: Inside,
     vacant: Vec<u32>,
-    /// What handles ask for: a stack, of which each uses the end.
+    /// The requests of handles: a stack, of which each handle uses the end.
     child_requests: Vec<ChildRequest>,
     scratch: Vec<u8>,
-    /// What a handle has just said that it waits for.
+    /// The waits that a handle has just requested.
     waits: Vec<Wait>,
     random: u64,
     kept: Kept,
@@ -141,7 +141,7 @@ struct UnderWay<T> {
     for_client: Option<T>,
 }
 
-/// Where handles that only choose lead: to a server, or to a handle that does more.
+/// The end of a chain of handles that only select a child: a server, or a handle that does more.
 #[inline]
 fn hops(tree: &Tree, mut node: NodeId, request: &Request<'_>) -> Hop {
     loop {
@@ -374,8 +374,8 @@ impl<T: Copy> UnderWay<T> {
         self.for_client = before;
     }
 
-    /// A request comes to a server of a counted pool. Notifies the sink, if the request belongs to a client that has no
-    /// reply yet.
+    /// A request arrives at a server of a counted pool. Notifies the sink, if the request belongs
+    /// to a client without a reply.
     fn arrive<S: Sink<Ticket = T>>(
         &self,
         pool: CountedPool,
@@ -409,8 +409,8 @@ impl<T: Copy> UnderWay<T> {
         }
     }
 
-    /// Does what a handle has said after it was given this answer: asks the children that it has named, from `first` on. Returns what the
-    /// handle answers, if it is satisfied, which it may be by those that have answered at once.
+    /// Carries out a handle's reaction to this answer: sends the requests to children, from `first`
+    /// on. Returns the handle's answer, if the replies so far are enough.
     fn pump<S: Sink<Ticket = T>>(
         &mut self,
         planted: Planted<'_>,
@@ -476,7 +476,8 @@ impl<T: Copy> UnderWay<T> {
         if is_lost { Some(Done::Made(Outcome::LocalError)) } else { done }
     }
 
-    /// Has the handle called again after the times that it waits for. Returns what it answers, if it is satisfied since it cannot wait.
+    /// Starts the timers that a handle requested. Returns the handle's answer, if there are no
+    /// timers and it is complete without them.
     #[cold]
     fn pump_waits<S: Sink<Ticket = T>>(
         &mut self,
@@ -499,7 +500,8 @@ impl<T: Copy> UnderWay<T> {
         done
     }
 
-    /// Gives a handle the answer of a child. What it asks for is at the end of `asks` then.
+    /// Passes the reply of a child to a handle. Its requests are then at the end of
+    /// `child_requests`.
     fn resume(
         &mut self,
         tree: &Tree,

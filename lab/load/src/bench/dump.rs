@@ -24,7 +24,7 @@ use crate::run::{Load, Outcome};
 use crate::server::{Kind, Server, Wire};
 
 const NAME: &str = "metadump";
-/// What stands above the table.
+/// The text above the table.
 pub(super) const CAPTION: &str = "get32 without and with `lru_crawler metadump all` in a loop on another connection, in millions of \
     operations a second of time and of server processor time.";
 
@@ -151,7 +151,7 @@ pub(super) fn table(results: &[Dumped]) -> String {
 pub(super) enum Pauses {
     /// Not at all.
     None,
-    /// Until so long after the last one began.
+    /// Dumps start this long after each other.
     Every(Duration),
 }
 
@@ -186,13 +186,13 @@ pub(super) struct Listed {
     pub(super) seconds: f64,
 }
 
-/// A connection that asks for dumps.
+/// A connection that requests dumps.
 struct Dump {
     socket: TcpStream,
     input: Vec<u8>,
 }
 
-/// What has been read of a dump.
+/// The progress of reading a dump.
 #[derive(Debug, Default)]
 struct Progress {
     lines: u64,
@@ -231,7 +231,7 @@ impl Dump {
         Ok(Self { socket, input: vec![0; READ_LEN] })
     }
 
-    /// What a server that does not dump answers; none when it does.
+    /// The reply of a server that refuses to dump; `None` if it dumps.
     fn refusal(&mut self) -> io::Result<Option<String>> {
         match self.once()? {
             Answer::Listed(..) => Ok(None),
@@ -251,7 +251,7 @@ impl Dump {
                     complete.push(Listed { items, bytes, seconds });
                     if let Pauses::Every(every) = pauses {
                         let left = every.saturating_sub(Duration::from_secs_f64(seconds));
-                        // It ends early if there is to be no other.
+                        // Ends the wait early at the end of the load.
                         let _ = stopped.recv_timeout(left);
                     }
                 }
@@ -283,7 +283,7 @@ impl Dump {
     }
 }
 
-/// What a server makes of the command.
+/// The server's reply to the command.
 #[derive(Debug, PartialEq, Eq)]
 enum Answer {
     /// A dump with its number of items and of bytes.

@@ -1,4 +1,4 @@
-//! Where a connection is in its protocol.
+//! The state of a connection in its protocol.
 
 use super::long_value::{Announcement, LongValue};
 use crate::background::BackgroundTask;
@@ -22,9 +22,9 @@ pub(crate) enum Phase<D> {
     Value(Box<LongValue<D>>),
     /// More keys of a get come next, in a line whose end has arrived.
     Keys(GetForm),
-    /// Nothing, until this is done.
+    /// No input, until this task ends.
     Background(Box<BackgroundTask>),
-    /// Nothing: the conversation is over.
+    /// No input: the connection is closed.
     Over,
 }
 
@@ -52,17 +52,17 @@ impl<D> Phase<D> {
     }
 }
 
-/// Where a connection is in its protocol.
+/// The state of a connection in its protocol.
 #[derive(Debug)]
 pub(crate) struct ProtocolState<S: Session> {
     pub(crate) phase: Phase<S::Pending>,
     pub(super) protocol: Protocol,
     pub(super) login: Login,
-    /// Why the conversation is over, if it is.
+    /// The reason for closing, if the connection is being closed.
     pub(crate) ends: CloseReason,
-    /// Where replies of other workers come back to. Without it no request is forwarded.
+    /// The destination of replies from other workers. `None` forwards no request.
     pub(crate) sender: Option<ReplyTo>,
-    /// Forward batches with requests of the connection that are under way.
+    /// The number of the connection's forward batches in flight.
     pub(crate) out: usize,
     /// Requests that wait until replies before theirs were sent.
     pub(crate) leftovers: Vec<Leftover>,

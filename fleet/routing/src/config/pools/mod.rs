@@ -27,7 +27,7 @@ pub struct Pool {
     /// In the order of the text, on which hashes depend unless there are slots.
     pub servers: Vec<Server>,
     pub server_timeout: Option<Duration>,
-    /// As long as the server timeout unless it is given.
+    /// The default is the server timeout.
     pub connect_timeout: Option<Duration>,
     pub region: Option<Arc<str>>,
     pub cluster: Option<Arc<str>>,
@@ -37,9 +37,9 @@ pub struct Pool {
     pub tko_thresholds: Option<TkoThresholds>,
     /// A request for a pool without servers fails, instead of getting the reply of a miss.
     pub error_on_empty: bool,
-    /// Requests are sent although their deadline is over.
+    /// Requests are sent even after their deadline.
     pub disable_request_deadline_check: Option<bool>,
-    /// The most requests under way at once.
+    /// The most requests in flight.
     pub max_outstanding: Option<u64>,
     /// An extension, as in twemproxy: while a server is down, other servers take its keys. The
     /// place of the member, if it is set.
@@ -92,17 +92,18 @@ pub struct Qos {
     pub path: Option<u8>,
 }
 
-/// What servers are sent in place of lease-get and lease-set.
+/// The commands that replace lease-get and lease-set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Leases {
-    /// The same, if they know these.
+    /// lease-get and lease-set themselves.
     #[default]
     Native,
     /// Meta commands, which memcached knows since 1.6.
     Meta,
 }
 
-/// With more than `upper` servers out of use, the pool uses them all again until fewer than `lower` are.
+/// With more than `upper` failed servers, the pool uses all of them again until fewer than `lower`
+/// are failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TkoThresholds {
     pub upper: u32,
@@ -111,7 +112,7 @@ pub struct TkoThresholds {
 
 #[derive(Debug)]
 pub struct PoolsRead {
-    /// To be watched, beside those of the configuration.
+    /// Further imports to watch.
     pub imports: Vec<Arc<str>>,
     pub warnings: Vec<ConfigError>,
 }
@@ -131,7 +132,7 @@ pub struct Pools<'s> {
 }
 
 impl<'s> Pools<'s> {
-    /// Those in `pools` of an expanded configuration.
+    /// The pools in `pools` of an expanded configuration.
     pub fn new(config: &Json, sources: &'s dyn Sources) -> Result<Self, ConfigError> {
         let mut definitions = HashMap::new();
         let mut names = Vec::new();
@@ -168,7 +169,7 @@ impl<'s> Pools<'s> {
                 self.warnings.push(error);
             }
         }
-        // What several pools inherit is read for each.
+        // The definition that several pools inherit is read for each of them.
         let mut seen = HashSet::new();
         self.warnings.retain(|warning| seen.insert(warning.to_string()));
         PoolsRead { imports: self.imports, warnings: self.warnings }

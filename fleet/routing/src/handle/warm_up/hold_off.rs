@@ -18,23 +18,23 @@ pub(super) struct HoldOff {
 pub(super) enum How {
     /// `md` with H, which nodes of Guira know.
     Native,
-    /// An item that stands for none, which any server refuses an add for.
+    /// A sentinel: an item in place of the deleted one, which makes any server refuse an add.
     Sentinel,
 }
 
-/// The flags of an item that stands for none.
+/// The flags of a sentinel.
 const SENTINEL: u64 = 0x7e1c_0f1f;
-/// No key is held off for longer.
+/// The longest hold-off.
 pub(super) const SECONDS_MAX: u32 = 3600;
 const SECONDS: u32 = 2;
 
-/// What an answer says about a key.
+/// The sign of a hold-off in a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sign {
-    /// It is not held off, as far as this can be told.
+    /// There is no hold-off, as far as the reply shows.
     None,
     HeldOff,
-    /// The item has to be looked at.
+    /// The item has to be read.
     Unclear,
 }
 
@@ -105,7 +105,8 @@ impl HoldOff {
         }
     }
 
-    /// Gives an item that stands for none its time back, which a get with a new time has changed, or stores it again if that time is over.
+    /// Restores the expiration time of a sentinel, which a get with a new time has changed; stores
+    /// it again if that time is over.
     pub(super) fn time(self, cx: &mut Cx<'_>, request: &Request<'_>) -> Rewrite {
         if expires_at_once(request, cx.facts.now_s) {
             return sentinel(cx, request, self.whole_seconds());
@@ -119,7 +120,7 @@ impl HoldOff {
         Rewrite { op: Some(Op::Gat), exptime, number, meta, ..Rewrite::NONE }
     }
 
-    /// What an answer of the cold cluster says about its key.
+    /// The sign of a hold-off in a reply of the cold cluster.
     pub(super) fn sign(self, request: &Request<'_>, answer: &Answer<'_>) -> Sign {
         let is_number = request.op.group() == Group::Arithmetic;
         match (self.how, answer.outcome) {
@@ -136,7 +137,7 @@ impl HoldOff {
     }
 }
 
-/// Stores an item that stands for none.
+/// Stores a sentinel.
 fn sentinel(cx: &mut Cx<'_>, request: &Request<'_>, seconds: u32) -> Rewrite {
     let is_meta = request.dialect == Dialect::Meta;
     let meta = is_meta.then(|| cx.text(&[form_of_key(request), format!("F{SENTINEL}").as_bytes()]));
