@@ -20,7 +20,7 @@ guira_sync::counters! {
     }
 }
 
-/// Counters, and whether what they are of could be asked the last time.
+/// The counters of the database or of a cluster, and whether it was reachable when last used.
 #[derive(Debug)]
 pub(crate) struct Tallies<const N: usize> {
     /// Relaxed: they are only printed.

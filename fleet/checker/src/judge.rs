@@ -79,7 +79,7 @@ struct Sample {
     due: Option<Due>,
 }
 
-/// When a sample is due.
+/// A time at which a sample has to be read, and the sample.
 type Due = (Duration, u64);
 
 /// The samples in flight, and the results of all earlier ones.

@@ -76,7 +76,7 @@ impl Tally {
     }
 }
 
-/// The results at one delay.
+/// The results of all samples read at one delay after their delete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AtDelay {
     pub delay: Duration,

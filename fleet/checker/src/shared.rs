@@ -1,4 +1,4 @@
-//! What all threads of a checker share.
+//! State shared by all threads of a checker.
 
 use crate::config::{ClusterConfig, Config};
 use crate::counters::{ClusterCounts, Counts};

@@ -25,7 +25,7 @@ pub enum CommandError {
     Answer(String),
 }
 
-/// A key of a server.
+/// The key of an item, as a server lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
     /// In the syntax of meta commands, with the flag for base64 if needed.

@@ -34,7 +34,7 @@ pub enum StoreError {
     /// No such pool.
     #[error("etcd has no pool {0}")]
     Unknown(String),
-    /// It exists already.
+    /// The name is taken.
     #[error("pool {0} already exists")]
     Exists(String),
     #[error("pool {0} was changed by another client: check it with `guira fleet status` and try again")]
@@ -151,7 +151,7 @@ impl View {
         self.leader.as_ref().map(|leader| leader.name.as_str())
     }
 
-    /// The revision of the data.
+    /// The revision of etcd at which the data was read.
     pub fn revision(&self) -> i64 {
         self.revision
     }

@@ -5,7 +5,7 @@ use crate::order::{Order, OrderState};
 use crate::store::Store;
 use std::process::{Child, Command, Stdio};
 
-/// What a member knows about it.
+/// The upgrade command of a member, and its running child.
 #[derive(Debug)]
 pub(crate) struct Upgrades {
     command: Option<String>,
@@ -38,7 +38,7 @@ impl Upgrades {
             (OrderState::Running, None) => {
                 end(store, order, Err("the member restarted during the upgrade: check the server".to_owned()))
             }
-            // That of an order which has ended with its lease.
+            // The child belongs to an order that has ended with its lease.
             (OrderState::Requested, Some(child)) => match child.try_wait() {
                 Ok(None) => Ok(()),
                 _ => {

@@ -10,11 +10,11 @@ pub struct CountedPools(Arc<[Box<str>]>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CountedPool(pub u32);
 
-/// A client's request comes to a server of a pool that is counted.
+/// A client's request reaches a server of a counted pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
     pub pool: CountedPool,
-    /// When the client has asked, as [`crate::Facts::now_ms`].
+    /// When the client sent the request, as in [`crate::Facts::now_ms`].
     pub sent_ms: u64,
     pub wanted: ArrivalWanted,
 }

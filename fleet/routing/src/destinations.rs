@@ -13,7 +13,7 @@ pub struct DestinationSpec {
     pub security: Security,
     pub timeout: Duration,
     pub connect_timeout: Duration,
-    /// What packets to it have in the field of their service: DSCP and two bits of 0; nothing if it is 0.
+    /// The traffic-class byte of packets to the server: DSCP and two bits of 0. Not set if it is 0.
     pub service: u8,
     pub leases: Leases,
 }
@@ -47,9 +47,9 @@ impl Claim {
 pub struct Destinations {
     specs: Vec<DestinationSpec>,
     numbers: HashMap<DestinationSpec, DestinationId>,
-    /// Those of which there may be copies.
+    /// Claims of which copies may exist.
     claims: Vec<Weak<[DestinationId]>>,
-    /// Numbers that may be given to other servers.
+    /// Numbers that are free for new servers.
     free: BTreeSet<DestinationId>,
     logs: Vec<Arc<str>>,
 }

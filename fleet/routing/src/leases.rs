@@ -32,9 +32,9 @@ struct Paired {
 const MARK: u64 = 0x7ace_b00c_0000_0000;
 const MARK_BITS: u64 = 0xffff_ffff_0000_0000;
 
-/// For so long a token can be used, in seconds, as in mcrouter.
+/// How long a token is valid, in seconds, as in mcrouter.
 const LIFE_S: u64 = 10;
-/// Beyond that, the oldest are forgotten.
+/// The most tokens that are kept; beyond it, the oldest are dropped.
 const TOKENS_MAX: usize = 1 << 16;
 
 /// Whether a server's token looks like one that was given instead.
@@ -81,7 +81,7 @@ impl LeaseTokens {
 }
 
 impl Tokens {
-    /// Forgets those whose time is over, and the oldest of more than `most`.
+    /// Drops expired tokens, and the oldest beyond `most`.
     fn forget(&mut self, now_s: u64, most: usize) {
         let is_old = |given: &VecDeque<(u32, u64)>| {
             given.front().is_some_and(|(_, until)| *until <= now_s || given.len() > most)

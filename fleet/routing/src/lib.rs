@@ -1,5 +1,6 @@
-//! Where a router sends a request, and what it makes of the replies: mcrouter's configuration language, its hashes, and its tree of
-//! route handles. No I/O, no threads, no clock.
+//! Decides which servers a request is sent to, and builds the answer from their replies: mcrouter's
+//! configuration language, its hashes, and its tree of route handles. It has no I/O, no threads and
+//! no clock.
 //!
 //! ```text
 //! text ── config: preprocessor ──► Json ── build ──► Tree of handles ── hash ──► destinations

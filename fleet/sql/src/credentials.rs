@@ -1,4 +1,4 @@
-//! Who reads a log.
+//! The user of a database and its password, which a file may hold.
 
 use guira_disk as disk;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! Errors of reading a database or its log.
 
 use guira_sync::stop::Stopped;
 use std::io;

@@ -1,4 +1,4 @@
-//! What the configurations of those who use databases and caches have in common.
+//! Settings that the configurations of all users of databases and caches share.
 
 use guira_client::text::Endpoint;
 use guira_disk as disk;

@@ -1,4 +1,4 @@
-//! What tests need here and in crates above.
+//! Test helpers for this crate and the crates above it.
 
 pub use crate::postgres::testing::{says, sent};
 

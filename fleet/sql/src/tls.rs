@@ -78,7 +78,7 @@ pub enum Security {
 }
 
 impl Security {
-    /// What encrypts a connection, with the certificates that the files have now.
+    /// The TLS connector with the present certificates of the files, and the server's name.
     pub(crate) fn tls(&self) -> Option<(&TlsConnector, &TlsName)> {
         let Security::Tls(connector, name) = self else { return None };
         reload(connector);

@@ -89,7 +89,7 @@ impl Wire {
         Ok(())
     }
 
-    /// Has reads come back after a second if there is nothing to be read; at first they wait for the beginning of a conversation.
+    /// Sets the read timeout to a second. The beginning of a conversation has a longer one.
     pub(crate) fn shorten_reads(&self) -> io::Result<()> {
         self.writer.socket.set_read_timeout(READ_WAIT)
     }

@@ -51,7 +51,8 @@ impl Panel {
         }
     }
 
-    /// What has to be asked for. Lists of connections and classes may be long: only who looks at them has them made.
+    /// The groups to request. Lists of connections and classes may be long, so they are requested
+    /// only while shown.
     pub(crate) const fn groups(self) -> &'static [Group] {
         match self {
             Self::Overview | Self::Commands | Self::Nodes => {
@@ -123,7 +124,7 @@ impl App {
         if self.nodes.len() > 1 { &Panel::ALL } else { &Panel::ALL[..Panel::ALL.len() - 1] }
     }
 
-    /// Takes what came of a look at node `index`. While the screen is paused, nothing changes.
+    /// Applies the outcome of reading node `index`. While the screen is paused, nothing changes.
     pub(crate) fn update(&mut self, index: usize, outcome: Result<Reading, String>, now: Duration) {
         if let (false, Some(node)) = (self.is_paused, self.nodes.get_mut(index)) {
             node.update(outcome, self.interval / 2, now);

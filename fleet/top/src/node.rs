@@ -12,10 +12,9 @@ const HISTORY_MAX: usize = 512;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Link {
-    /// It was not reached yet.
+    /// The node was not reached yet.
     Connecting,
     Up,
-    /// It is down, for this reason.
     Down {
         why: String,
         since: Duration,

@@ -3,7 +3,8 @@
 /// The longest text that is kept, in characters. A key has at most 250 bytes, each of which may need four.
 const LENGTH_MAX: usize = 1000;
 
-/// Visible ASCII and blanks as they are, any other byte as `\xNN`: nothing that a terminal would act upon.
+/// Keeps visible ASCII and blanks, and writes any other byte as `\xNN`, so that the terminal acts
+/// on none of them.
 pub(crate) fn printable(bytes: &[u8]) -> String {
     let mut text = String::new();
     for byte in bytes {

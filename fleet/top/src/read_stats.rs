@@ -5,7 +5,8 @@ use guira_sync::clock::Stopwatch;
 
 use crate::reading::{Group, Reading};
 
-/// Asks for `groups`, one after the other. What the server does not tell is noted in the reading.
+/// Requests `groups`, one after the other. Groups that the server does not support are noted in the
+/// reading.
 pub(crate) fn read_stats(
     connection: &mut Connection,
     groups: &[Group],

@@ -24,7 +24,7 @@ const REDRAW: Duration = Duration::from_secs(1);
 /// Why there is no screen.
 #[derive(Debug, thiserror::Error)]
 pub enum TerminalError {
-    /// There is none to draw on.
+    /// There is no terminal to draw on.
     #[error("standard input and output are not a terminal: use --once")]
     None,
     #[error("terminal error: {0}")]
@@ -105,7 +105,8 @@ enum Input {
     Ended,
 }
 
-/// Waits for a key, as long as the screen may stay as it is. A terminal that is gone has to be seen here: crossterm would read its end again and again.
+/// Waits for a key until the screen has to be redrawn. The loss of the terminal is detected here,
+/// because crossterm would read its end again and again.
 fn wait_for_input() -> io::Result<Input> {
     let stdin = io::stdin();
     let mut polled = [PollFd::new(&stdin, PollFlags::IN)];

@@ -1,4 +1,4 @@
-//! What a server has said and is no whole reply yet.
+//! Buffers the bytes of a server that are no whole reply yet.
 
 const READ_BYTES: usize = 64 << 10;
 /// The buffer shrinks to this size after a long reply.
@@ -45,7 +45,8 @@ impl Intake {
         self.filled == 0
     }
 
-    /// Space to read into: of a long reply for no more than has come of it, so that no memory is taken for what a server only announces.
+    /// Space to read into. For a long reply it grows with the bytes that have arrived, so that a
+    /// server cannot make the router allocate memory by announcing a length.
     pub fn space(&mut self) -> &mut [u8] {
         let least = if self.is_long() {
             self.wanted.min(self.filled + KEPT_MAX.max(self.filled))
@@ -82,7 +83,7 @@ impl Intake {
         }
     }
 
-    /// Whether the reply is so long that it is read to where it stays.
+    /// Whether the reply is so long that its buffer is its own, and not shared.
     pub fn is_long(&self) -> bool {
         self.wanted > READ_BYTES.max(self.filled)
     }

@@ -14,7 +14,7 @@ use crate::world::World;
 pub(crate) const USERS: usize = 8;
 /// How long one waits for a router, which itself waits for a node and then for the gutter.
 pub(crate) const CACHE_MAX: Duration = Duration::from_millis(1500);
-/// One writes once in this many times, and takes a row that is rarely used once in this many.
+/// A user writes once in this many operations, and reads a rarely used row once in this many.
 const WRITE_ONCE_IN: u64 = 20;
 const RARE_ONCE_IN: u64 = 4;
 const POPULAR: u64 = 100;
@@ -25,7 +25,7 @@ struct User<'w> {
     world: &'w World,
     state: &'w UserState,
     name: String,
-    /// Which of the routers it asks.
+    /// The router it uses.
     router: usize,
     door: Door<'w>,
     random: Random,

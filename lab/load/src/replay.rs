@@ -127,7 +127,7 @@ impl Replay {
     /// Opens the trace, and replays it as [`Replay::run`] does.
     ///
     /// # Errors
-    /// As there, or when the trace cannot be opened.
+    /// As in [`Replay::run`], or if the trace cannot be opened.
     pub fn run_on(
         &self,
         addr: SocketAddr,

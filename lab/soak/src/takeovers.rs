@@ -39,7 +39,7 @@ const END_MAX: Duration = Duration::from_secs(30);
 
 const LONG: Duration = Duration::from_secs(3600);
 
-/// Has servers take over as often as the plan says. Returns what failed.
+/// Runs as many takeovers as the plan says. Returns the failures.
 pub(crate) fn run(plan: &Plan) -> Result<Vec<String>, String> {
     if !has_option(&plan.binary, "--takeover") {
         println!("takeovers: skipped: this guira has no --takeover");

@@ -64,7 +64,7 @@ pub fn nines(judged: u64, failed: u64) -> Option<f64> {
     (judged > 0).then(|| (judged as f64 / failed.max(1) as f64).log10())
 }
 
-/// The results at one delay.
+/// The results of all samples read at one delay after their delete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AtDelay {
     /// The time from the delete to the look.

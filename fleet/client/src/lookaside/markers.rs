@@ -285,12 +285,10 @@ fn receive_list(link: &mut Link) -> Result<Option<List>, CacheError> {
     Ok(Some(List { text: String::from_utf8_lossy(value).into_owned(), unique }))
 }
 
-/// The key of a marker.
 fn marker(id: &str) -> String {
     format!("r:{id}")
 }
 
-/// The key of a list.
 fn list(key: &str) -> String {
     let end = (0..=key.len().min(KEY_MAX)).rev().find(|end| key.is_char_boundary(*end)).unwrap_or(0);
     format!("r::{}", &key[..end])

@@ -7,7 +7,7 @@ use super::random::Random;
 /// Whether a client that would have to wait may take a stale value instead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StaleValues {
-    /// It waits.
+    /// The client waits.
     #[default]
     Refuse,
     /// The client takes the stale value at once. Servers keep stale values only with the option

@@ -74,7 +74,7 @@ pub struct Builder {
     pub(super) compression: Compression,
 }
 
-/// The trusted authorities.
+/// The authorities whose server certificates are trusted.
 #[derive(Clone, Debug)]
 enum Authorities {
     File(PathBuf),

@@ -59,10 +59,10 @@ pub(super) enum DeliveryError {
 }
 
 impl DeliveryError {
-    /// Whether the target has not answered at all, so that it is unknown whether it is there.
+    /// Whether the target gave no answer at all, so that it may be down.
     pub(super) fn is_silence(&self) -> bool {
         match self {
-            // A login is not to be tried more often than it has to be.
+            // A failed login is no silence: logins must not be repeated more often than needed.
             DeliveryError::Connection(error) => !matches!(
                 error,
                 TextError::LoginFile(_) | TextError::Login(_) | TextError::TooLong | TextError::Malformed(_)
@@ -129,10 +129,10 @@ impl Dialect {
     }
 }
 
-/// Has a target drop everything.
+/// Flushes all items of a target.
 ///
 /// # Errors
-/// When it does not.
+/// If the target does not confirm it.
 pub(super) fn flush(connection: &mut Connection) -> Result<(), DeliveryError> {
     let mut request = Vec::new();
     client::flush_all(0, &mut request);

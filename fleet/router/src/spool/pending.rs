@@ -38,7 +38,7 @@ pub(crate) struct DeleteLog {
     sent: VecDeque<Sent>,
     written: Arc<Mailbox<Written>>,
     waiting: usize,
-    /// Those beyond the limit. They are answered later, like others that could not be written.
+    /// Deletes beyond the limit. They are answered later, like others that could not be written.
     refused: Vec<Waiting>,
 }
 

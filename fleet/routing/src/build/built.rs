@@ -11,13 +11,13 @@ use crate::tree::Tree;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// A tree, and what else came of its configuration.
+/// The tree built from a configuration, with its pools, imports and warnings.
 #[derive(Debug)]
 pub struct Built {
     pub tree: Tree,
-    /// Those that routes name, by name.
+    /// The pools that routes name, sorted by name.
     pub pools: Vec<BuiltPool>,
-    /// Files that pools are read from.
+    /// Files that pools are imported from.
     pub imports: Vec<Arc<str>>,
     pub warnings: Vec<ConfigError>,
 }

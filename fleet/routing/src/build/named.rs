@@ -1,4 +1,4 @@
-//! What names of routes stand for.
+//! The meaning of route names.
 
 use crate::config::{ConfigError, Json, Place};
 use crate::handle::Children;

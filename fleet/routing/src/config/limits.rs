@@ -1,5 +1,5 @@
-//! What a configuration may cost. Each limit is far above what real ones need; without them a few lines of macros could occupy
-//! the router for hours, or all of its memory.
+//! Limits on the cost of a configuration. Each limit is far above the needs of real configurations;
+//! without them a few lines of macros could occupy the router for hours, or all of its memory.
 
 use std::cell::Cell;
 

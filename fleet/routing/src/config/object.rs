@@ -32,7 +32,7 @@ impl Json {
         self.shared_text(name).map(|text| &**text)
     }
 
-    /// The same, to keep.
+    /// The text as a shared pointer.
     pub fn shared_text(&self, name: &str) -> Result<&Arc<str>, ConfigError> {
         match &self.value {
             Value::Text(text) => Ok(text),
@@ -141,7 +141,7 @@ impl<'a> Object<'a> {
         self.members
     }
 
-    /// Warns of each member that was not asked for.
+    /// Warns of each member that was never read.
     pub fn finish(self, warnings: &mut Vec<ConfigError>) {
         let unread = self.members.iter().zip(&self.is_read).filter(|(_, is_read)| !**is_read);
         warnings.extend(unread.map(|((member, json), _)| {

@@ -1,4 +1,4 @@
-//! Asks all children and answers at once, as a cache without items does.
+//! Sends a request to all children and answers at once, like a cache without items.
 
 use super::{Children, Handle};
 use crate::build::Builder;

@@ -1,4 +1,5 @@
-//! Asks all children, and answers what comes first and is no error; if all fail, what comes last.
+//! Sends a request to all children, and returns the first reply that is no error; if all fail, the
+//! last reply.
 
 use super::{Children, Handle};
 use crate::build::Builder;

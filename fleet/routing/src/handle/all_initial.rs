@@ -1,4 +1,4 @@
-//! Asks all children, and answers what the first has answered.
+//! Sends a request to all children, and returns the reply of the first child.
 
 use super::{Children, Handle};
 use crate::build::Builder;

@@ -1,4 +1,4 @@
-//! Asks all children, waits for all of them, and answers what the worst has answered.
+//! Sends a request to all children, waits for all of them, and returns the worst reply.
 
 use super::{Children, Handle};
 use crate::build::Builder;

@@ -1,4 +1,4 @@
-//! Asks one child after the other, until one does not fail.
+//! Sends a request to one child after the other until one does not fail.
 
 mod failures;
 mod limit;
@@ -48,7 +48,8 @@ const TAG: &[u8] = b":failover=1";
 const CHILDREN_MAX: usize = u16::MAX as usize;
 
 impl Failover {
-    /// Reads all members but the children. `normal` tells which of those after the first is what the first sends a key to.
+    /// Reads all members but the children. `normal` selects, among the children after the first,
+    /// the one that the first child would send a key to.
     pub(crate) fn read(
         members: &mut Members<'_, '_, '_>,
         children: Children,

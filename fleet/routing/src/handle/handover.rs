@@ -1,5 +1,6 @@
-//! Keys that move from where they were to where they will be. Routers hear of it at different times, so what one of them takes away is taken
-//! away from both places: whichever another router still reads, it finds nothing older.
+//! Moves keys from one pool to another. Routers learn of the move at different times, so a change
+//! of a key deletes it in both pools: whichever of them another router still reads, that router
+//! finds nothing older.
 
 use super::{AnyHandle, Handle, WarmUp};
 use crate::build::Builder;
@@ -13,7 +14,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(crate) struct Handover {
     present: NodeId,
-    /// Who had them, or will have them: it is sent a delete with each change of a key.
+    /// The other pool: it gets a delete with each change of a key.
     other: NodeId,
 }
 

@@ -12,7 +12,7 @@ pub(crate) struct LatencyInjection {
     child: NodeId,
     before_ms: u32,
     after_ms: u32,
-    /// No reply comes sooner than so long after its request.
+    /// The minimum time between a request and its reply.
     total_ms: u32,
 }
 
@@ -21,7 +21,7 @@ const BEFORE: u32 = 1;
 const AFTER: u32 = 2;
 const TOTAL: u32 = 3;
 
-/// In a state: the reply has arrived, and `after_ms` are over; `total_ms` are over.
+/// Bits of the state: the reply has arrived and `after_ms` have passed; `total_ms` have passed.
 const REPLIED: u32 = 1;
 const TOTAL_OVER: u32 = 2;
 

@@ -1,4 +1,5 @@
-//! Asks one child after the other, until one has the key. Only gets and deletes: others go to the first.
+//! Sends gets and deletes to one child after the other until one has the key. Other requests go to
+//! the first child only.
 
 use super::{Children, Handle};
 use crate::build::Builder;

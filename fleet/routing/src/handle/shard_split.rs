@@ -71,7 +71,7 @@ impl Split {
     }
 }
 
-/// Where the shard is in a key: between its first two colons, if it ends with a digit.
+/// The position of the shard in a key: between its first two colons, if it ends with a digit.
 fn shard(key: &[u8]) -> Option<std::ops::Range<usize>> {
     let first = key.iter().position(|byte| *byte == b':')? + 1;
     let length = key[first..].iter().position(|byte| *byte == b':')?;
@@ -80,7 +80,7 @@ fn shard(key: &[u8]) -> Option<std::ops::Range<usize>> {
 }
 
 impl ShardSplit {
-    /// What requests are passed to, with the key of a split or as they are.
+    /// The child that requests are passed to, with the key of a split or unchanged.
     pub(crate) fn target(&self) -> NodeId {
         self.target
     }

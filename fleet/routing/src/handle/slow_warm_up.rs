@@ -25,7 +25,7 @@ pub(crate) struct Settings {
     enable_threshold: f64,
     /// and then until it has this one.
     disable_threshold: f64,
-    /// What it gets at a hit ratio of 0, and how much more at 1.
+    /// The share of requests at a hit ratio of 0, and how much it grows up to a ratio of 1.
     start: f64,
     step: f64,
     min_requests: u64,

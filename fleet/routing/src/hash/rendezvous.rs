@@ -7,7 +7,7 @@ use super::murmur::{SEED, murmur64a};
 use super::server::{ServerIdentity, check_names, index_limit};
 
 const KEY_SEED: u64 = 2_718_281_828;
-/// What a server weighs for which the configuration has no weight, as in mcrouter.
+/// The weight of a server for which the configuration has none, as in mcrouter.
 const MISSING: f64 = 0.5;
 
 /// How a server's hash and its weight make a score.

@@ -1,4 +1,4 @@
-//! One of the hashes with its servers and its salt.
+//! A hash with its servers and its salt.
 
 use super::ch3::{Ch3, MOST_SERVERS};
 use super::const_shard::ConstShard;
@@ -127,7 +127,7 @@ impl Rule {
     }
 }
 
-/// What [`Selector::choices`] gives.
+/// The iterator that [`Selector::choices`] returns.
 #[derive(Debug)]
 pub struct Choices<'a> {
     selector: &'a Selector,

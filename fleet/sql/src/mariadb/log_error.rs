@@ -31,13 +31,15 @@ const MISSING: [&str; 12] = [
     "from position < 4",
 ];
 
-/// What the next connection may not meet, or tells the reason of: `RESET MASTER` takes the files away from below those who read them.
+/// Errors that the next connection may not meet, or may report with a clearer reason: `RESET
+/// MASTER` removes files while they are read.
 const PASSING: [&str; 3] =
     ["could not find next log", "i/o error reading log event", "memory allocation failed reading log event"];
 
 const SAME_READER: &str = "with the same server_uuid/server_id";
 
-/// What an error is if it is one of a reader of a log. Only what lacks changes is a gap, since a gap flushes caches.
+/// Classifies an error of a dump thread. Only missing changes are a gap, since a gap flushes
+/// caches.
 pub(super) fn of_log(code: u16, text: &str) -> Option<SourceError> {
     let says = {
         let text = text.to_ascii_lowercase();

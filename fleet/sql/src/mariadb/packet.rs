@@ -104,7 +104,7 @@ impl<S: Read + Write> Packets<S> {
     }
 }
 
-/// A server that has said everything already, for tests.
+/// A server whose replies are all scripted, for tests.
 #[cfg(test)]
 pub(super) mod testing {
     use super::*;
@@ -147,7 +147,7 @@ pub(super) mod testing {
             &self.stream.get_ref().sent
         }
 
-        /// What it is going to say.
+        /// The replies that are still to come.
         pub(in super::super) fn script_mut(&mut self) -> &mut io::Cursor<Vec<u8>> {
             &mut self.stream.get_mut().says
         }

@@ -46,7 +46,7 @@ impl Plugin {
     }
 }
 
-/// A password as it is sent itself: with a zero at its end.
+/// A password as sent in clear text, with a zero at its end.
 pub(super) fn ended(password: &[u8]) -> Vec<u8> {
     [password, &[0]].concat()
 }

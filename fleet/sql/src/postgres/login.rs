@@ -90,7 +90,7 @@ enum Sasl {
     Shown,
 }
 
-/// Proves who we are in whatever way the database wants it, until it can be asked something.
+/// Logs in with whichever method the database selects, until it is ready for a query.
 fn log_in(messages: &mut Messages, login: &Login) -> Result<(), SourceError> {
     let Login { user, password } = login;
     let is_private = messages.wire().is_private();
@@ -108,7 +108,7 @@ fn log_in(messages: &mut Messages, login: &Login) -> Result<(), SourceError> {
         }
         let mut bytes = Bytes(message.body);
         let answer = match bytes.big(4).ok_or_else(wrong)? {
-            // One that should prove that it knows the password too has to do so.
+            // Logged in. With SASL, the server must have proved by now that it knows the password.
             0 if matches!(sasl, Sasl::None | Sasl::Shown) => continue,
             3 if is_private => [password, &[0][..]].concat(),
             3 => {

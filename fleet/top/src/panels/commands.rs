@@ -46,7 +46,7 @@ pub(crate) fn commands(node: &Node) -> Block {
     block
 }
 
-/// How long requests take on the node: lately, or since its start if that is all that it tells.
+/// The latency of requests on the node: recent, or since its start if the node reports only that.
 pub(crate) fn latency(node: &Node) -> Block {
     let columns = &[
         ("", Align::Left),

@@ -100,7 +100,7 @@ pub struct Round {
     pub before: Rate,
     /// The load from the reply to the end of the crawl.
     pub during: Rate,
-    /// The load after that.
+    /// The load after the prefix was deleted.
     pub after: Rate,
     /// Keys under the prefix that were requested after the reply.
     #[serde(rename = "asked")]

@@ -33,7 +33,6 @@ const OTHER_FILES: u64 = 1000;
 /// A resident size has settled when two readings this far apart are equal.
 const SETTLE: Duration = Duration::from_millis(50);
 const SETTLE_TRIES: usize = 40;
-/// The timeout of a reply.
 const REPLY_MAX: Duration = Duration::from_secs(10);
 /// The longest expected reply: all of `stats`.
 const REPLY_LEN_MAX: usize = 64 << 10;

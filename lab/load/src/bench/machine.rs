@@ -20,7 +20,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// This machine; what the system does not tell is `unknown`.
+    /// Describes this machine; a value that the system does not report is `unknown`.
     #[must_use]
     pub fn this() -> Self {
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();

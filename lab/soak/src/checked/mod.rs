@@ -69,7 +69,7 @@ fn crowded_out(field: &Field) -> std::io::Result<String> {
     }
 }
 
-/// What reads are called in the report.
+/// The name of a read in the report.
 fn counted(speech: Speech) -> &'static str {
     match speech {
         Speech::Text => "checked reads, text",

@@ -45,7 +45,8 @@ fn some_keys(history: &History, random: &mut Rng) -> Vec<usize> {
     let most = [1, 8, KEYS_MAX][random.below(3) as usize];
     let count = 1 + random.below(most) as usize;
     let all = history.len() as u64;
-    // The first keys are warm, and asked for most. No key twice, so that answers can be matched in any order.
+    // The first keys are warm, and read most often. No key is read twice, so that answers can be
+    // matched in any order.
     let mut keys = (0..count)
         .map(|_| if random.below(2) == 0 { random.below(all.div_ceil(10)) } else { random.below(all) } as usize)
         .collect::<Vec<_>>();

@@ -206,7 +206,7 @@ fn is_number(key: u32) -> bool {
     key % 8 == 5
 }
 
-/// What answers are called in the report.
+/// The name of an answer in the report.
 fn counted(answer: &Answer) -> &'static str {
     match answer {
         Answer::Done => "checked: done",

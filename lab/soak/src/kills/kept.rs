@@ -27,7 +27,7 @@ pub(crate) struct Kept {
 /// Reads an item.
 ///
 /// # Errors
-/// If the connection breaks, or the answer is none.
+/// If the connection breaks, or the answer is malformed.
 pub(crate) fn read_kept(client: &mut Client, name: &[u8]) -> io::Result<Option<Kept>> {
     let wire = client.wire();
     let mut request = Vec::new();

@@ -32,7 +32,7 @@ const KINDS: [Kind; 8] =
 struct ClientRequest {
     kind: Kind,
     key: u64,
-    /// Tells it from all others of this client.
+    /// Distinguishes the request from all others of this client.
     number: u64,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct Answers {
 
 pub(super) struct Client {
     line: Line,
-    /// Tells its keys from those of other clients.
+    /// Distinguishes the client's keys from those of other clients.
     name: u64,
     random: Rng,
     /// Versions of each key that were sent so far; one whose reply was lost may still take effect.

@@ -1,4 +1,4 @@
-//! Configurations that come again and again, half of them broken, while clients ask.
+//! Frequent new configurations, half of them broken, while clients send requests.
 
 use std::fs;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Thousands of clients that ask for values and never read them.
+//! Thousands of clients that request values and never read them.
 
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -15,7 +15,8 @@ use crate::plan::Plan;
 use crate::report::mebibytes;
 
 const VALUE: usize = 20_000;
-/// Gets of each client: all of them together ask for three times what the router may hold, and keep their server busy for seconds, not minutes.
+/// Gets of each client. Together they request three times what the router may hold, and keep their
+/// server busy for seconds, not minutes.
 const GETS: usize = 16;
 /// The ceiling of memory: the clients' share, and the router's own.
 const CEILING: u64 = (1024 + 256 + 64) << 20;

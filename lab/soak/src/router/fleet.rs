@@ -64,7 +64,7 @@ pub(super) struct Router {
 }
 
 impl Router {
-    /// Starts one that gives servers up soon and asks soon whether they are back.
+    /// Starts a router that takes servers out of service early, and probes them early.
     pub(super) fn start(binary: &Path, config: &str, options: &[&str]) -> Result<Self, String> {
         let folder = Scratch::new();
         let file = folder.write("router.json", config);
@@ -88,7 +88,7 @@ impl Router {
         self.folder.file("router.json")
     }
 
-    /// What it has said of panics, and whether it has ended.
+    /// Panics that the router logged, and whether it has ended.
     pub(super) fn failures(&mut self) -> Vec<String> {
         let ended = self.process.ended().map(|status| format!("the router ended with {status}"));
         self.process.alarms().into_iter().chain(ended).collect()

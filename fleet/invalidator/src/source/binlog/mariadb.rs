@@ -13,7 +13,7 @@ const SEND_ANNOTATE_ROWS: u16 = 2;
 /// The server number of a reader that does not wait; with it the database ends no other reader.
 const NO_SERVER: u32 = 0;
 
-/// Checks that the log has row images as they are needed; returns its present end.
+/// Checks that the log has the row images that `reads` needs, and returns its present end.
 pub(super) fn check(packets: &mut Packets<Wire>, reads: Reads) -> Result<String, SourceError> {
     let [end, syncs, has_log, format, image, metadata, annotates] = row(
         packets,
@@ -43,7 +43,8 @@ pub(super) fn request_log(
         format!("SET @slave_connect_state='{position}'"),
         "SET @slave_gtid_strict_mode=0".to_owned(),
         "SET @slave_gtid_ignore_duplicates=0".to_owned(),
-        // Says that checksums are understood; the server sends them as they are in the log.
+        // Declares that this client understands checksums; the server then sends them as they are
+        // in the log.
         "SET @master_binlog_checksum='NONE'".to_owned(),
         format!("SET @master_heartbeat_period={}", HEARTBEAT.as_nanos()),
     ] {

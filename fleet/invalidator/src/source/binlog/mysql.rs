@@ -16,7 +16,7 @@ const COMMIT_MAX_S: u32 = 5;
 /// The server number of a reader that does not wait; with it the database ends no other reader.
 const NO_SERVER: u32 = 0;
 
-/// Checks that the log has row images as they are needed; returns its present end.
+/// Checks that the log has the row images that `reads` needs, and returns its present end.
 pub(super) fn check(packets: &mut Packets<Wire>, reads: Reads) -> Result<String, SourceError> {
     let [end, syncs, has_log, format, image, metadata, has_queries, gtids] = row(
         packets,
@@ -70,7 +70,8 @@ pub(super) fn request_log(
 /// ones know both.
 fn settings(server: Option<u32>) -> String {
     let mut statement = format!(
-        // Says that checksums are understood; the server sends them as they are in the log.
+        // Declares that this client understands checksums; the server then sends them as they are
+        // in the log.
         "SET @master_binlog_checksum=@@global.binlog_checksum, @source_binlog_checksum=@@global.binlog_checksum, \
          @master_heartbeat_period={0}, @source_heartbeat_period={0}",
         HEARTBEAT.as_nanos()

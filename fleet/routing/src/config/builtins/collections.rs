@@ -149,7 +149,7 @@ fn slice(call: &Call<'_>) -> Outcome<Rc<Json>> {
     call.result(value)
 }
 
-/// Where a slice begins and where it has ended, within `length`.
+/// The begin and the end of a slice, within `length`.
 fn bounds(call: &Call<'_>, length: usize) -> Outcome<(usize, usize)> {
     let from = usize::try_from(call.integer(1)?.max(0)).unwrap_or(usize::MAX);
     let end = usize::try_from(call.integer(2)?.saturating_add(1).max(0)).unwrap_or(usize::MAX);

@@ -1,4 +1,4 @@
-//! Conditions, what depends on them, and what asks about the surroundings.
+//! Built-ins for conditions and branches, and those that inspect values and the environment.
 
 use std::cmp::Ordering;
 use std::net::IpAddr;

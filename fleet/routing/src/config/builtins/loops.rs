@@ -224,7 +224,7 @@ fn foreach(expander: &Expander<'_>, json: &Json, scope: &Scope<'_>) -> Outcome<J
     Ok(Json { place: json.place.clone(), value })
 }
 
-/// What `foreach` has put together so far. The first part says what it is.
+/// The result of `foreach` so far. The first part determines its type.
 enum Sum {
     Nothing,
     Items(Vec<Json>),

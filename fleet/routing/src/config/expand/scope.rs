@@ -1,4 +1,4 @@
-//! What `%name%` stands for in one place: parameters of the macro, variables, items of a loop.
+//! The values of `%name%` in one place: parameters of the macro, variables, items of a loop.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

@@ -349,8 +349,8 @@ fn only_one<T: std::hash::Hash + Eq + std::fmt::Debug>(
     }
 }
 
-/// As mcrouter reads a list of another length: extra weights are ignored, and a missing one is a
-/// half.
+/// Sets the weights of servers. As in mcrouter, the list may have another length: extra weights are
+/// ignored, and a missing one is a half.
 fn weights(
     servers: &mut [Server],
     members: &mut Definitions<'_>,

@@ -4,14 +4,15 @@ use super::BIG;
 use crate::request::{Dialect, Request};
 use crate::step::{Cx, Shown, Text};
 
-/// With more flags than this, in bytes, requests pass as they are.
+/// Requests with more bytes of flags than this pass unchanged.
 const FLAGS_MAX: usize = 240;
 
 fn has(request: &Request<'_>, letter: u8) -> bool {
     request.meta.split(|byte| *byte == b' ').any(|flag| flag.first() == Some(&letter))
 }
 
-/// Whether a request passes as it is: a get that wants no value, or a store whose pieces would not have a key of text.
+/// Whether a request passes unchanged: a get that wants no value, or a store whose pieces could not
+/// have text keys.
 pub(super) fn passes(request: &Request<'_>, needed: u8, excluded: u8) -> bool {
     request.dialect == Dialect::Meta
         && (request.meta.len() > FLAGS_MAX || !(needed == 0 || has(request, needed)) || has(request, excluded))

@@ -1,10 +1,10 @@
-//! Which failures make another child be asked.
+//! Which failures cause a failover to another child.
 
 use crate::config::{ConfigError, Json, Value};
 use crate::outcome::{FAILURES, Outcome, failure};
 use crate::request::Group;
 
-/// Which outcomes make the next child be asked: a bit for each.
+/// The outcomes that cause a failover, one bit for each.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Failures {
     gets: u32,

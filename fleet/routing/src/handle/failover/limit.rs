@@ -31,7 +31,7 @@ impl Limit {
         self.tokens.set((self.tokens.get() + self.rate).min(self.burst));
     }
 
-    /// Whether another child may be asked. Takes a token if so.
+    /// Whether another child may be tried. If so, it takes a token.
     pub(super) fn allows(&self) -> bool {
         let left = self.tokens.get() - 1.0;
         if left >= 0.0 {

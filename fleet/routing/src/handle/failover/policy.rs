@@ -23,10 +23,10 @@ pub(super) struct Policy {
 #[derive(Debug)]
 enum Kind {
     InOrder,
-    /// Those that have failed least since they last answered.
+    /// The children with the fewest failures since their last success first.
     LeastFailures(Box<[Cell<u32>]>),
     Salted(Salted),
-    /// By rendezvous hashing among those after the first.
+    /// By rendezvous hashing among the children after the first.
     Rendezvous {
         order: Selector,
         normal: Option<Selector>,

@@ -25,12 +25,13 @@ pub(super) struct Collisions {
     pub(super) in_failed_domain: u64,
 }
 
-/// Children by the order in which they were asked.
+/// Children in the order in which they were tried.
 type Chosen = ArrayVec<u16, TRIES_MAX>;
 
 /// The number before the first at the end of a key: mcrouter's, as are the others.
 const SALT: u32 = 1;
-/// Numbers that are tried until a child is found that was not asked. The last one counts in any case.
+/// How many salts are tried to find a child that was not tried yet. The child of the last salt is
+/// used in any case.
 const ATTEMPTS: u32 = 100;
 /// After this many attempts failure domains no longer matter.
 const ATTEMPTS_BY_DOMAIN: u32 = 75;

@@ -22,7 +22,7 @@ pub(super) enum How {
     Sentinel,
 }
 
-/// The flags of a sentinel.
+/// The flags that mark an item as a sentinel.
 const SENTINEL: u64 = 0x7e1c_0f1f;
 /// The longest hold-off.
 pub(super) const SECONDS_MAX: u32 = 3600;
@@ -137,7 +137,6 @@ impl HoldOff {
     }
 }
 
-/// Stores a sentinel.
 fn sentinel(cx: &mut Cx<'_>, request: &Request<'_>, seconds: u32) -> Rewrite {
     let is_meta = request.dialect == Dialect::Meta;
     let meta = is_meta.then(|| cx.text(&[form_of_key(request), format!("F{SENTINEL}").as_bytes()]));
@@ -146,7 +145,7 @@ fn sentinel(cx: &mut Cx<'_>, request: &Request<'_>, seconds: u32) -> Rewrite {
     Rewrite { op, exptime, number, meta, content, ..Rewrite::NONE }
 }
 
-/// Whether a request sets an expiration time that is over.
+/// Whether a request sets an expiration time in the past.
 pub(super) fn expires_at_once(request: &Request<'_>, now_s: u64) -> bool {
     let has_time = match request.dialect {
         Dialect::Classic => matches!(request.op, Op::Touch | Op::Gat | Op::Gats),

@@ -9,7 +9,7 @@ use crate::step::{Content, Cx, Rewrite};
 pub(super) enum Lifetime {
     /// A number of seconds; 0 is forever.
     Fixed(i32),
-    /// As long as the item itself.
+    /// The remaining lifetime of the item.
     Left,
 }
 

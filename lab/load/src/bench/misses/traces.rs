@@ -95,7 +95,7 @@ pub(super) fn present(plan: &Plan, log: &mut dyn FnMut(&str)) -> Vec<Case> {
 }
 
 impl Case {
-    /// One request in flight, so that none overtakes another.
+    /// With one request in flight, so that no request overtakes another.
     pub(super) fn replay(&self) -> Replay {
         Replay {
             path: self.path.clone(),
