@@ -42,7 +42,7 @@ pub enum ConfigError {
     Token(#[from] TokenError),
 }
 
-/// What a checker is to do.
+/// The configuration of a checker.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Config {
@@ -150,7 +150,7 @@ impl Config {
         Ok(config)
     }
 
-    /// What a line alone does not tell.
+    /// Checks what serde does not.
     fn check(&self) -> Result<(), String> {
         let mut names = HashSet::new();
         if self.clusters.iter().any(|cluster| cluster.name.is_empty()) {

@@ -22,7 +22,7 @@ pub(crate) enum Kind {
 pub(crate) struct Database {
     pub(crate) kind: Kind,
     pub(crate) server: Server,
-    /// Where the tables of queries are.
+    /// The database that has the tables of queries.
     pub(crate) name: String,
 }
 
@@ -82,7 +82,7 @@ impl Client {
 /// The database, its queries, and the channel for its replies.
 pub(crate) struct Queries {
     pub(crate) database: Database,
-    /// Those of checks that have one.
+    /// The patterns of checks, with their statements if they have any.
     pub(crate) checks: Vec<(Pattern, Option<Statement>)>,
     pub(crate) counts: Arc<Counts>,
     pub(crate) replies: Sender<Reply>,
@@ -138,7 +138,8 @@ impl Queries {
     }
 }
 
-/// What a row says: its first column is the value, and its second one, if there is one, the version. A NULL is no value.
+/// The content of a row: the first column is the value, and the second, if there is one, the
+/// version. NULL is no value.
 fn content(row: Option<Vec<Option<Vec<u8>>>>) -> Option<Content> {
     let Some(row) = row else { return Some(Content(None)) };
     let mut columns = row.into_iter();

@@ -306,7 +306,7 @@ impl Judge {
         self.schedule(id, next.map_or(again, |next| next.min(again)));
     }
 
-    /// The database has answered; none is that it could not be asked.
+    /// Handles a reply of the database; `None` if the query failed.
     pub(crate) fn database(&mut self, tag: Tag, found: Option<Content>, now: Duration) {
         let id = tag.sample;
         let Some(sample) = self.samples.get_mut(&id).filter(|sample| sample.round == tag.round) else {
@@ -383,7 +383,7 @@ impl Judge {
         }
     }
 
-    /// Nothing more is looked at of a sample: all that is open has this outcome.
+    /// Ends a sample: its remaining checks get this outcome.
     fn give_up(&mut self, id: u64, outcome: Outcome) {
         let Some(sample) = self.samples.get_mut(&id) else { return };
         let rest = sample.next..self.settings.delays.len();

@@ -115,7 +115,7 @@ pub struct Report {
     pub under_way: usize,
     pub delays: Vec<AtDelay>,
     pub examples: Vec<Example>,
-    /// Those that found no room among the examples.
+    /// Failures beyond the limit of examples.
     pub more_examples: u64,
     /// A key of no pattern.
     pub unmatched: Option<Vec<u8>>,
@@ -127,8 +127,8 @@ pub struct Counted {
     /// Their keys are of no pattern.
     pub unmatched: u64,
     pub sampled: u64,
-    /// Those that would have been sampled, had there been room.
+    /// Hints that would have been sampled, but for the limit of samples.
     pub dropped: u64,
-    /// Changes that only the database has told of.
+    /// Changes that only the database reported.
     pub untold: u64,
 }

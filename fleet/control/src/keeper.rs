@@ -19,7 +19,7 @@ const SHARE: usize = 10;
 pub(crate) struct Keeper {
     /// For each slot, the missing server and the time of its loss.
     missing: Vec<Option<Missing>>,
-    /// The same for servers that slots move to or from.
+    /// The missing servers among those that slots move to or from.
     others: Vec<Option<Missing>>,
     /// The times of replacements within the last hold-down.
     replaced: Vec<Duration>,
@@ -141,7 +141,7 @@ fn remedy(slot: &Slot, registered: &[Registration], spares: &mut Vec<&Registrati
         && let Some(other) = registered.iter().find(|one| is_same(&one.server, &handover.other))
     {
         return Some(match handover.stage {
-            // It has no items yet.
+            // The new server has no items yet.
             Stage::Announced => Remedy::Give(other.clone()),
             Stage::Warming | Stage::Ending => Remedy::TakeBack(other.clone()),
         });

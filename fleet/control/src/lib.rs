@@ -3,8 +3,6 @@
 //! server, and one of the members, the leader, gives the slots of lost servers to spares. `Keeper`
 //! makes these decisions and has no I/O. docs/guide/membership.md describes membership to
 //! operators.
-//! `Member` beside each server registers it, and one of the members, the leader, gives the slots of lost servers to spares as `Keeper`
-//! decides, which has no I/O. docs/guide/membership.md tells it to operators.
 #![forbid(unsafe_code)]
 
 mod change;

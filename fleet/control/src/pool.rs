@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::time::Duration;
 
-/// A pool as it is stored. Keys belong to slots, and slots do not depend on addresses: a new server
-/// in a slot moves no key to another slot.
+/// A pool as stored in etcd. Keys belong to slots, and slots do not depend on addresses: a new
+/// server in a slot moves no key to another slot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pool {

@@ -77,7 +77,7 @@ impl Servers {
     /// Sends a line to a server; its reply has to begin with one of `expected`.
     ///
     /// # Errors
-    /// It does not reply, or with another line.
+    /// It does not reply, or replies with another line.
     pub fn send_command(&self, server: &str, line: &str, expected: &[&str]) -> Result<(), CommandError> {
         exchange(self.open(server)?, line, expected)
     }

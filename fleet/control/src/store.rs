@@ -376,7 +376,7 @@ impl Store {
         self.etcd.change(&[condition], &[Put { key: &key, value: &value, lease: Some(lease) }])
     }
 
-    /// Becomes the leader if there is none.
+    /// Makes `name` the leader if there is none.
     pub(crate) fn lead(&mut self, name: &str, lease: i64) -> Result<Outcome, EtcdError> {
         let key = self.key(LEADER, "");
         let put = Put { key: &key, value: name, lease: Some(lease) };

@@ -22,7 +22,7 @@ pub enum FollowError {
     /// The configuration cannot be read, and none was kept.
     #[error(transparent)]
     Unreadable(#[from] Unreadable),
-    /// It is wrong, and none was kept; or the system refuses what a client needs.
+    /// The configuration is invalid and none was saved, or the system refuses a resource.
     #[error(transparent)]
     Setup(#[from] SetupError),
     /// The system has no threads or descriptors left.
@@ -68,7 +68,7 @@ impl Following {
         Following { source, etcd: None, kept: None, srv_hold_down: SRV_HOLD_DOWN }
     }
 
-    /// Where the pools `etcd:NAME` are.
+    /// Sets the etcd that has the pools `etcd:NAME`.
     #[must_use]
     pub fn etcd(self, options: EtcdOptions) -> Self {
         Following { etcd: Some(options), ..self }
@@ -96,10 +96,10 @@ impl Following {
         self.start(|texts| Client::new(&build(Builder::texts(texts))), Client::reload_handle)
     }
 
-    /// An async client, otherwise as [`Following::client`].
+    /// Like [`Following::client`], for an async client.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Following::client`].
     pub fn async_client(self, build: impl Fn(Builder) -> Builder) -> Result<AsyncClient, FollowError> {
         self.start(|texts| AsyncClient::new(&build(Builder::texts(texts))), AsyncClient::reload_handle)
     }

@@ -60,7 +60,7 @@ pub(crate) struct Flags {
 /// Whether the line of a meta command has the flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shown {
-    /// If the server has told them.
+    /// If the server has sent them.
     AsReceived,
     No,
 }
@@ -88,11 +88,11 @@ pub(crate) struct Rewrite {
     pub(crate) content: Content,
 }
 
-/// Whose value and flags are stored.
+/// The source of the value and flags that are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
     OfRequest,
-    /// Those of the answer that is being dealt with.
+    /// Those of the answer that is being handled.
     OfAnswer,
     /// These, of a classic request.
     Fixed {
@@ -180,7 +180,7 @@ pub struct Facts {
 /// The context of a handle while it handles a request or a reply.
 #[derive(Debug)]
 pub(crate) struct Cx<'a> {
-    /// As they were when the request arrived at the handle.
+    /// The facts at the time when the request reached the handle.
     pub(crate) facts: Facts,
     /// The current value of [`Facts::now_ms`].
     pub(crate) now_ms: u64,
@@ -198,7 +198,7 @@ pub(crate) struct Cx<'a> {
 pub(crate) enum Holds {
     No,
     Yes,
-    /// What it says of an item, without the line that came with it.
+    /// The item of the reply, without the line that came with it.
     Item,
     /// Its value, as the piece with this number.
     Piece(u32),

@@ -18,9 +18,9 @@ pub enum WarmUpCount {
     /// The cold cluster failed to store it.
     Failed,
     WarmMiss,
-    /// It was deleted with a hold-off.
+    /// The key was deleted with a hold-off.
     HeldOff,
-    /// It was deleted without a hold-off, if at all.
+    /// The key was deleted without a hold-off, or not at all.
     NotHeldOff,
 }
 

@@ -13,7 +13,7 @@ use crate::reading::{Group, Part, Reading};
 /// Updates that may wait for the screen. A thread with more waits.
 const WAITING_MAX: usize = 64;
 
-/// What came of one look at a node.
+/// The outcome of reading one node once.
 pub(crate) struct Update {
     pub(crate) node: usize,
     pub(crate) outcome: Result<Reading, String>,
@@ -28,7 +28,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Begins to ask all `targets` for `groups` every `interval`.
+    /// Starts reading `groups` of all `targets` every `interval`.
     pub(crate) fn start(
         targets: &[Target],
         groups: Groups,
@@ -54,10 +54,10 @@ impl Watch {
         Ok(Self { updates, requests })
     }
 
-    /// Asks for `groups` at once, and from now on.
+    /// Requests `groups` at once, and from now on.
     pub(crate) fn request(&self, groups: Groups) {
         for request in &self.requests {
-            // A thread that has ended wishes for nothing.
+            // A thread that has ended needs no request.
             let _ = request.send(groups);
         }
     }
@@ -111,7 +111,7 @@ impl Watcher {
     }
 }
 
-/// One look at a node, over the connection that is open, or over a new one.
+/// Reads a node once, over the open connection or a new one.
 pub(crate) fn look(
     connection: &mut Option<Connection>,
     target: &Target,

@@ -10,13 +10,13 @@ use guira_sync::clock::Stopwatch;
 
 use crate::link::Addresses;
 
-/// Failures that are kept: the first tell most.
+/// The most failures that are kept: the first ones are the most useful.
 const FAILURES_MAX: usize = 20;
 
 /// Operations on the whole server that are remembered for the message of a failure.
 const REMEMBERED: usize = 30;
 
-/// How often a pause looks whether the run is over.
+/// How often a pause checks whether the run is over.
 const LOOK: Duration = Duration::from_millis(20);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub(crate) enum Losses {
     Wrong,
 }
 
-/// What all parts of a run share.
+/// State shared by all parts of a run.
 #[derive(Debug)]
 pub(crate) struct Field {
     /// Whether connections of checked clients may break.

@@ -146,7 +146,7 @@ fn everything(
     })
 }
 
-/// Looks whether the server lives, and at what it says.
+/// Checks that the server is alive, and reads its log.
 fn watch(field: &Field, server: &mut ServerProcess) {
     if let Some(status) = server.ended() {
         field.fail(format!("the server ended with {status}"));
@@ -156,7 +156,7 @@ fn watch(field: &Field, server: &mut ServerProcess) {
     }
 }
 
-/// What the server has once it has let go of the connections by which its start was waited for.
+/// The server's resources after the connections of its start are closed.
 fn at_rest(field: &Field) -> Result<Holdings, String> {
     let begin = Stopwatch::start();
     while begin.elapsed() < REST {
@@ -176,7 +176,7 @@ fn at_rest(field: &Field) -> Result<Holdings, String> {
 fn wait_for_rest(field: &Field, before: Holdings) -> Holdings {
     let begin = Stopwatch::start();
     loop {
-        // First, so that the connection that asks has come and gone.
+        // Read first, so that the connection of this query is closed again.
         let connections = stat(field, "curr_connections");
         let after = Process::new(field.pid).holdings();
         if connections == Some(1) && after == before {

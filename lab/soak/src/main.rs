@@ -56,7 +56,7 @@ struct Args {
     /// The engine that the server runs; `mica:erew` names an access mode too.
     #[arg(long, value_name = "NAME", default_value = "memc3")]
     engine: String,
-    /// Of all random choices; taken from the clock when left out.
+    /// The seed of all random choices; taken from the clock by default.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// How long the load lasts. Up to two minutes there is less of everything.

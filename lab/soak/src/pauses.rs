@@ -103,7 +103,7 @@ impl Line {
     }
 }
 
-/// What a client stores under a key for the `version`th time.
+/// The value that a client stores under a key as its `version`th.
 fn value_of(key: u64, version: u64) -> Vec<u8> {
     let mut random = Rng::part(key, version);
     (0..VALUE / 8).flat_map(|_| random.next_u64().to_le_bytes()).collect()
@@ -198,7 +198,7 @@ fn fill(address: SocketAddr, keys: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Has a server take over. Returns the longest that a client has waited, in milliseconds.
+/// Runs a takeover. Returns the longest wait of a client, in milliseconds.
 fn take_over(plan: &Plan, folder: &Scratch, server: &mut ServerProcess, seen: &Seen) -> Result<f64, String> {
     std::thread::sleep(CALM);
     let calm = seen.take_longest();
@@ -255,7 +255,7 @@ fn run_client(seen: &Seen, address: SocketAddr, (number, keys): (u64, u64), mut 
     }
 }
 
-/// Connects, asks and leaves, all the time.
+/// Connects, sends a request and disconnects, repeatedly.
 fn connect(seen: &Seen, address: SocketAddr) {
     while seen.goes_on() {
         let since = Stopwatch::start();

@@ -115,7 +115,7 @@ impl LookAside {
     /// back; when its client dies, others wait until the lease expires after 10 s.
     ///
     /// # Errors
-    /// Those of `fill`, and no others.
+    /// Only the errors of `fill`.
     pub fn get_or_fill<E>(
         &self,
         key: &str,
@@ -136,7 +136,7 @@ impl LookAside {
     /// for each key that it is given.
     ///
     /// # Errors
-    /// Those of `fill`. What it has returned before is stored.
+    /// The errors of `fill`. Values that it returned before are stored.
     ///
     /// # Panics
     /// If `fill` returns another number of values.
@@ -156,7 +156,7 @@ impl LookAside {
     /// same reason a marker then stays until its limit.
     ///
     /// # Errors
-    /// Those of `write`, and no others.
+    /// Only the errors of `write`.
     pub fn write_through_delete<T, E>(
         &self,
         keys: &[&str],

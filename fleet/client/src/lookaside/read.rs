@@ -19,7 +19,7 @@ pub(super) type Fill<'f, 'k, E> = &'f mut dyn FnMut(&[Wanted<'k>]) -> Result<Vec
 
 /// A key that is to be filled.
 struct Missing {
-    /// Its place among the keys that were asked for.
+    /// The position of the key in the request.
     place: usize,
     token: Option<Token>,
     stale: Option<Value>,
@@ -117,7 +117,7 @@ impl<'c, 'f, 'k, E> Read<'c, 'f, 'k, E> {
                     self.shared.links.keep(link);
                 }
             }
-            // What has come before is good.
+            // Replies that arrived before the error are valid.
             Err(CacheError::Text(_)) => {}
             Err(_) => got.clear(),
         }
@@ -159,7 +159,7 @@ impl<'c, 'f, 'k, E> Read<'c, 'f, 'k, E> {
         taken
     }
 
-    /// Asks the database, and stores what there is a token for.
+    /// Queries the database, and stores the values of keys with a token.
     fn fill(&mut self, missing: Vec<Missing>) -> Result<(), E> {
         if missing.is_empty() {
             return Ok(());

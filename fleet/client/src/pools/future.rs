@@ -155,7 +155,7 @@ impl AsyncClient {
     /// begin afterwards use the new configuration.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`super::Client::reconfigure`].
     pub fn reconfigure(&self, texts: &Texts) -> Result<(), SetupError> {
         let Shared { in_use, counts, mailbox, .. } = &*self.shared;
         in_use.replace(texts, counts, |plan| {
@@ -224,7 +224,7 @@ impl AsyncClient {
     /// As [`super::Client::get`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`super::Client::get`].
     pub async fn get(&self, key: &[u8]) -> Result<Option<Item>, Error> {
         let reply = self.execute(Ok(Operation::of(Op::Get, key))).await;
         operation::item(reply, Uniques::Omitted, self.shared.common.compression)
@@ -233,7 +233,7 @@ impl AsyncClient {
     /// As [`super::Client::gets`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`super::Client::gets`].
     pub async fn gets(&self, key: &[u8]) -> Result<Option<Item>, Error> {
         let reply = self.execute(Ok(Operation::of(Op::Gets, key))).await;
         operation::item(reply, Uniques::Included, self.shared.common.compression)
@@ -252,7 +252,7 @@ impl AsyncClient {
     /// As [`super::Client::gat`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`super::Client::gat`].
     pub async fn gat(&self, key: &[u8], expiry: i32) -> Result<Option<Item>, Error> {
         let reply = self.execute(Ok(Operation::expiring(Op::Gat, key, expiry))).await;
         operation::item(reply, Uniques::Omitted, self.shared.common.compression)
@@ -261,7 +261,7 @@ impl AsyncClient {
     /// As [`super::Client::touch`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`super::Client::touch`].
     pub async fn touch(&self, key: &[u8], expiry: i32) -> Result<bool, Error> {
         operation::is_done(self.execute(Ok(Operation::expiring(Op::Touch, key, expiry))).await)
     }
@@ -269,7 +269,7 @@ impl AsyncClient {
     /// As [`super::Client::set`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`super::Client::set`].
     pub async fn set(&self, store: &Store<'_>) -> Result<bool, Error> {
         operation::is_done(self.store(Op::Set, store, 0).await)
     }
@@ -285,7 +285,7 @@ impl AsyncClient {
     /// As [`super::Client::add`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`super::Client::add`].
     pub async fn add(&self, store: &Store<'_>) -> Result<bool, Error> {
         operation::is_done(self.store(Op::Add, store, 0).await)
     }
@@ -293,7 +293,7 @@ impl AsyncClient {
     /// As [`super::Client::replace`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`super::Client::replace`].
     pub async fn replace(&self, store: &Store<'_>) -> Result<bool, Error> {
         operation::is_done(self.store(Op::Replace, store, 0).await)
     }
@@ -301,7 +301,7 @@ impl AsyncClient {
     /// As [`super::Client::cas`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`super::Client::cas`].
     pub async fn cas(&self, store: &Store<'_>, unique: u64) -> Result<Cas, Error> {
         operation::cas(self.store(Op::Cas, store, unique).await)
     }
@@ -309,7 +309,7 @@ impl AsyncClient {
     /// As [`super::Client::append`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`super::Client::append`].
     pub async fn append(&self, key: &[u8], more: &[u8]) -> Result<bool, Error> {
         let operation = Operation::joining(Op::Append, key, more, self.shared.common.compression);
         operation::is_done(self.execute(operation).await)
@@ -318,7 +318,7 @@ impl AsyncClient {
     /// As [`super::Client::prepend`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`super::Client::prepend`].
     pub async fn prepend(&self, key: &[u8], more: &[u8]) -> Result<bool, Error> {
         let operation = Operation::joining(Op::Prepend, key, more, self.shared.common.compression);
         operation::is_done(self.execute(operation).await)
@@ -327,7 +327,7 @@ impl AsyncClient {
     /// As [`super::Client::delete`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`super::Client::delete`].
     pub async fn delete(&self, key: &[u8]) -> Result<bool, Error> {
         operation::is_done(self.execute(Ok(Operation::of(Op::Delete, key))).await)
     }
@@ -342,7 +342,7 @@ impl AsyncClient {
     /// As [`super::Client::incr`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`super::Client::incr`].
     pub async fn incr(&self, key: &[u8], by: u64) -> Result<Option<u64>, Error> {
         operation::number(self.execute(Ok(Operation::counting(Op::Incr, key, by))).await)
     }
@@ -350,7 +350,7 @@ impl AsyncClient {
     /// As [`super::Client::decr`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`super::Client::decr`].
     pub async fn decr(&self, key: &[u8], by: u64) -> Result<Option<u64>, Error> {
         operation::number(self.execute(Ok(Operation::counting(Op::Decr, key, by))).await)
     }
@@ -358,7 +358,7 @@ impl AsyncClient {
     /// As [`super::Client::flush_all`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`super::Client::flush_all`].
     pub async fn flush_all(&self) -> Result<(), Error> {
         self.execute(Ok(Operation::of(Op::FlushAll, b""))).await.map(|_| ())
     }

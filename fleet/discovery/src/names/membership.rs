@@ -1,11 +1,13 @@
 //! The servers that an SRV record names, in an order that hashes can rely on.
 //!
-//! Names with an ordinal, as a StatefulSet has them (`cache-0.cache`, `cache-1.cache`), are servers of *slots*: the ordinal is the place in
-//! the list. A slot in the middle keeps its server when the record does not have it: the list never closes up, since that would
-//! move the keys of all slots behind it. Other names are sorted.
+//! Names with an ordinal, as in a StatefulSet (`cache-0.cache`, `cache-1.cache`), are servers of
+//! *slots*: the ordinal is the place in the list. A slot in the middle keeps its server when the
+//! record lacks it: closing the gap would move the keys of all slots behind it. Other names are
+//! sorted.
 //!
-//! Who leaves the record stays for a while (the *hold-down*), and then few go at once: a record that has lost its servers for a moment,
-//! because something restarts that keeps it, costs no keys. Time is a parameter, and nothing here does I/O.
+//! A server that leaves the record stays in the list for a while (the *hold-down*), and then few
+//! leave at once: a record that is empty for a moment, because its DNS server restarts, costs no
+//! keys. Time is a parameter, and nothing here does I/O.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,10 +21,10 @@ pub const SRV_HOLD_DOWN: Duration = match u64::from_str_radix(SRV_HOLD_DOWN_MS, 
     Err(_) => panic!("no number of milliseconds"),
 };
 
-/// What an SRV record points at.
+/// The target of an SRV record: host and port.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Target {
-    /// Without a dot at its end.
+    /// The host name without its final dot.
     pub host: Arc<str>,
     pub port: u16,
 }
@@ -60,7 +62,7 @@ struct Member {
     left: Option<Duration>,
 }
 
-/// What decides the place of a server.
+/// How the places of servers are determined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
     Slots,
@@ -77,7 +79,7 @@ impl Membership {
     /// The members of the first reply.
     ///
     /// # Errors
-    /// There are none.
+    /// If there are no servers.
     pub(crate) fn new(answer: &[Target], hold: Duration, now: Duration) -> Result<Self, MembershipError> {
         let order = if slots(answer).is_some() { Order::Slots } else { Order::Names };
         let mut new = Membership { members: Vec::new(), order, hold, dropped: None };
@@ -85,10 +87,10 @@ impl Membership {
         Ok(new)
     }
 
-    /// Those of a list that was kept: the record may not have them any more.
+    /// The members of a saved list, which the record may no longer contain.
     ///
     /// # Errors
-    /// There are none.
+    /// If there are no servers.
     pub(crate) fn kept(list: &[Target], hold: Duration, now: Duration) -> Result<Self, MembershipError> {
         let mut kept = Membership::new(list, hold, now)?;
         kept.members.iter_mut().for_each(|member| member.left = Some(now));

@@ -1,4 +1,4 @@
-//! One lookup: of /etc/hosts, and of DNS by hickory.
+//! Looks up a name in /etc/hosts, then in DNS, with hickory.
 
 use super::book::Found;
 use super::membership::Target;
@@ -30,13 +30,13 @@ const PATIENCE_FOR_BOTH: Duration = Duration::from_secs(2);
 /// The lifetime of an entry in a file, unless the file changes.
 const OF_FILES: Duration = Duration::from_secs(300);
 
-/// What tells two versions of the files apart.
+/// Identifies a version of the files: modification times and sizes.
 type Stamps = [Option<(i64, i64, u64)>; 2];
 
 #[derive(Debug)]
 pub(crate) struct Resolver {
     hickory: TokioResolver,
-    /// The same, but for addresses of IPv6, for which it asks only where there are none of IPv4.
+    /// A resolver that queries IPv6 addresses only for names without IPv4 addresses.
     by_turns: TokioResolver,
     hosts: Hosts,
     stamps: Stamps,
@@ -103,7 +103,7 @@ impl Resolver {
         }
     }
 
-    /// Those that /etc/hosts has. If there are any, DNS is not asked.
+    /// The addresses in /etc/hosts. If there are any, DNS is not queried.
     fn of_files(&self, name: &Name) -> Vec<IpAddr> {
         let types = [RecordType::A, RecordType::AAAA];
         let found = types.map(|kind| self.hosts.lookup_static_host(&Query::query(name.clone(), kind)));

@@ -153,7 +153,7 @@ impl Drop for Names {
         let state = std::mem::replace(&mut *self.state(), State::Broken);
         if let State::Running(sender, thread) = state {
             drop(sender);
-            // What it has failed of was logged.
+            // A failure of the thread was logged.
             let _ = thread.join();
         }
     }
@@ -322,7 +322,7 @@ impl Worker {
     }
 }
 
-/// What a lookup has changed, if it has.
+/// Stores the result of a lookup, and returns it if it has changed.
 fn learn<T: Clone + Ord>(
     book: &mut Book<T>,
     name: &Arc<str>,

@@ -38,7 +38,7 @@ pub(super) struct Debezium {
     listen: Endpoint,
     #[serde(default)]
     on_bad_line: OnBadLine,
-    /// For how long nothing may be heard of a sender before the invalidator is not ready.
+    /// How long a sender may be silent before the invalidator is not ready.
     #[serde(default)]
     silence_max_s: Option<NonZeroU32>,
 }
@@ -109,7 +109,7 @@ impl Database {
         }
     }
 
-    /// What a line alone does not tell.
+    /// Checks what serde does not.
     pub(super) fn check(&self) -> Result<(), String> {
         let (tls, address) = match self {
             Database::MariaDb(binlog) | Database::MySql(binlog) => {
@@ -142,7 +142,8 @@ impl Database {
         }
     }
 
-    /// For how many seconds nothing may be heard. Databases are requested to send something each second, and are left when they do not.
+    /// How many seconds the source may be silent. Databases are requested to send something each
+    /// second, and the connection is closed when they do not.
     pub(super) fn silence_max(&self) -> Option<u64> {
         match self {
             Database::Debezium(debezium) => debezium.silence_max_s.map(|seconds| seconds.get().into()),

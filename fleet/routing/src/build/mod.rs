@@ -87,7 +87,7 @@ impl<'c> Builder<'c> {
         }
     }
 
-    /// A handle that asks all servers, each in one of the ways to it.
+    /// Builds a handle that sends to all servers, to each over one of its destinations.
     fn everywhere(&mut self) -> NodeId {
         let mut known = HashSet::new();
         let nodes = (0..).map(NodeId).zip(&self.handles);

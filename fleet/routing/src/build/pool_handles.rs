@@ -19,9 +19,9 @@ pub struct BuiltPool {
 #[derive(Clone, Debug)]
 pub(crate) struct PoolHandles {
     pub(super) pool: Arc<Pool>,
-    /// One a slot, and beside it the one that has or gets the same keys, if there is one.
+    /// The server of each slot, and the server that keys of the slot move from or to, if any.
     pub(super) servers: Arc<[(NodeId, Option<NodeId>)]>,
-    /// The same as routes see them that choose none by the hash of a key.
+    /// The children of routes that do not choose by the hash of a key.
     pub(super) children: Arc<[NodeId]>,
     pub(super) destinations: Arc<[DestinationId]>,
 }

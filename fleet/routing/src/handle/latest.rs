@@ -1,4 +1,4 @@
-//! One child for all keys, which another host may choose otherwise; if it fails, others.
+//! Sends all keys to one child, chosen per host; if it fails, to others.
 
 use super::{Children, Failover, Handle};
 use crate::build::{Builder, Members};
@@ -28,7 +28,7 @@ const HASH: &str = "Latest";
 const ATTEMPTS: u64 = 100;
 
 impl Latest {
-    /// Whether a hash is none, but stands for this route: its name, or an object with its name.
+    /// Whether `hash` is no hash, but names this route: by its name, or an object with its name.
     pub(crate) fn is_meant(hash: &Json) -> bool {
         let kind = if let Value::Object(_) = hash.value { hash.get("hash_func") } else { Some(hash) };
         kind.is_some_and(|kind| matches!(&kind.value, Value::Text(kind) if **kind == *HASH))
@@ -65,7 +65,7 @@ impl Latest {
         })
     }
 
-    /// The same children, as this host orders them.
+    /// Reorders the children in the order of this host.
     fn reorder(&self, cx: &mut Cx<'_>, first: usize) {
         let order = self.order(cx.facts.host);
         for child_request in &mut cx.child_requests[first..] {

@@ -1,4 +1,4 @@
-//! What a routing prefix with an asterisk leads to: all routes whose prefix it matches.
+//! Routes requests whose routing prefix has an asterisk: to all routes that it matches.
 
 use super::Handle;
 use crate::build::Builder;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct RoutingPrefixes {
     prefixes: Box<[(Arc<str>, NodeId)]>,
-    /// What the usual patterns lead to: all, a region, and a cluster of all regions.
+    /// The matches of the usual patterns: all, a region, and a cluster of all regions.
     usual: HashMap<Box<[u8]>, Vec<NodeId>>,
 }
 

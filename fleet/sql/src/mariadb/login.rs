@@ -10,7 +10,8 @@ use ring::rand::{SecureRandom, SystemRandom};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// What this client can do, as bits: long passwords, flags of columns, transactions, this protocol, answers to 20 bytes, names of plugins.
+/// The capabilities of this client, as bits: long passwords, flags of columns, transactions,
+/// protocol 4.1, 20-byte proofs, plugin names.
 const CAPABILITIES: u32 = 1 | 1 << 2 | 1 << 13 | 1 << 9 | 1 << 15 | 1 << 19;
 const TLS: u32 = 1 << 11;
 /// utf8mb4_general_ci.
@@ -20,16 +21,18 @@ const CHALLENGE: usize = 20;
 /// The longest file with a key, in bytes.
 const KEY_FILE_MAX: u64 = 64 << 10;
 
-/// What `caching_sha2_password` says beside a challenge: that the proof was enough, or that it wants the password itself.
+/// Messages of `caching_sha2_password` beside a challenge: the proof was enough, or the server
+/// wants the password itself.
 const PROOF_WAS_ENOUGH: u8 = 3;
 const PASSWORD_IS_WANTED: u8 = 4;
-/// Asks for the key that encrypts it.
+/// Requests the key that encrypts the password.
 const REQUEST_KEY: u8 = 2;
 
-/// What encrypts a password for a server that wants it itself, over a connection that others may listen to.
+/// The key that encrypts a password if the server wants the password itself and the connection is
+/// not private.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum PasswordKey {
-    /// It is not sent then.
+    /// Without a key the password is not sent.
     #[default]
     Missing,
     /// The key in this file, which is read for each connection.

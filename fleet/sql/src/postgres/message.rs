@@ -56,7 +56,7 @@ impl Messages {
         self.wire.writer()
     }
 
-    /// Nothing may come for so long from here on.
+    /// Sets how long the database may be silent.
     pub fn set_patience(&mut self, patience: Duration) {
         self.patience = patience;
     }
@@ -145,13 +145,13 @@ impl Messages {
     }
 }
 
-/// A message as it is sent.
+/// A message with its header.
 pub fn framed(kind: u8, body: &[u8]) -> io::Result<Vec<u8>> {
     let length = u32::try_from(body.len() + 4).map_err(|_| io::ErrorKind::InvalidInput)?;
     Ok([&[kind], &length.to_be_bytes()[..], body].concat())
 }
 
-/// A server that has said everything already, for tests.
+/// A server whose replies are all scripted, for tests.
 #[cfg(any(test, feature = "testing"))]
 pub(crate) mod testing {
     use super::{Messages, Stop, Wire, framed};

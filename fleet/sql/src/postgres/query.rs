@@ -11,16 +11,16 @@ const PASSING_CLASSES: [&str; 3] = ["08", "53", "57"];
 const LOGIN_CLASS: &str = "28";
 /// An object is in use: the slot, by a connection whose end the database has not noticed yet, or by another invalidator.
 const OBJECT_IN_USE: &str = "55006";
-/// A file of the log is not there any more.
+/// A file of the log no longer exists.
 const UNDEFINED_FILE: &str = "58P01";
 
 /// The type of columns of bytes.
 const BYTEA: u64 = 17;
 
-/// A row of texts; NULL is none.
+/// A row of texts; NULL is `None`.
 pub type Row = Vec<Option<String>>;
 
-/// What an error says, in one line.
+/// The text of an error message, in one line.
 pub fn refusal(body: &[u8]) -> SourceError {
     let mut bytes = Bytes(body);
     let (mut code, mut text) = (String::new(), String::new());

@@ -1,4 +1,4 @@
-//! What one node tells of itself at one time.
+//! The figures of one node at one time.
 
 mod classes;
 mod connections;
@@ -20,7 +20,7 @@ use crate::printable::printable;
 /// Names that are kept of one answer. memcached and Guira have some hundred.
 const NAMES_MAX: usize = 4096;
 
-/// What can be asked for, a `stats` command each.
+/// The groups of figures; each is read by one `stats` command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Group {
     General,
@@ -52,7 +52,7 @@ impl Group {
             Self::Settings => "settings",
             Self::Slabs => "slabs",
             Self::Items => "items",
-            // A server that knows no buckets tells the rest.
+            // A server without buckets ignores the word and reports the rest.
             Self::Latency => "latency buckets",
             Self::Connections => "conns",
             Self::Keys => "topkeys",
@@ -156,7 +156,7 @@ impl Reading {
         self.each(group, &mut |sink| sink.line(name, value));
     }
 
-    /// The server does not tell `group`.
+    /// Notes that the server does not report `group`.
     pub(crate) fn refused(&mut self, group: Group, words: &[u8]) {
         let words = printable(words);
         match group {
@@ -194,7 +194,7 @@ impl Reading {
     }
 }
 
-/// What takes the lines of an answer.
+/// Takes the lines of an answer.
 trait Sink {
     fn line(&mut self, name: &[u8], value: &[u8]);
 }

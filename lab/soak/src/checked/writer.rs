@@ -33,7 +33,7 @@ struct Write {
     /// How long the value will be, and the number of its base.
     length: usize,
     base: u64,
-    /// What a read that goes with it is held against.
+    /// The claim that a read sent with the write is checked against.
     claim: Claim,
 }
 
@@ -253,7 +253,7 @@ impl<'f> Writer<'f> {
         write
     }
 
-    /// Takes note of an answer, and whether it can be.
+    /// Records an answer, and reports an impossible one.
     fn settle(&mut self, write: &Write, answer: &Answer) {
         let verb = write.request.verb;
         self.counters.one(counted(verb));
@@ -312,7 +312,7 @@ impl<'f> Writer<'f> {
     }
 }
 
-/// What writes are called in the report.
+/// The name of a write in the report.
 fn counted(verb: Verb) -> &'static str {
     match verb {
         Verb::Set => "checked set",

@@ -104,7 +104,8 @@ super::options! {
 
         /// Require a login by a user of this file, which has lines of the form user:password
         auth_file: Option<PathBuf> = None, "FILE", absent("no login"), example("/etc/guira/users"),
-            // Users are the same in both protocols; which of them asks depends on which are spoken.
+            // Both protocols share the users; the enabled protocols decide which of them requires a
+            // login.
             stats("auth_enabled_sasl" => |o| Some(yes(o.auth_file.is_some() && o.protocol != Speaks::Text))),
             stats("auth_enabled_ascii" => |o| {
                 let file = o.auth_file.as_ref().filter(|_| o.protocol != Speaks::Binary);
