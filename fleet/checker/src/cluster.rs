@@ -149,8 +149,8 @@ impl Cluster {
     }
 }
 
-/// What a reply that is no value says about a key; `None` if it is none to a get. A failure, such as of a router whose
-/// server is down, is about one key: the replies behind it are for others.
+/// Interprets a reply without a value; `None` if it is no reply to a get. A failure, such as of a
+/// router whose server is down, concerns one key: the replies behind it are for others.
 fn without_value(reply: &client::Reply<'_>) -> Option<Cached> {
     match *reply {
         client::Reply::End | client::Reply::Line(reply::META_MISS) => Some(Cached::Miss),

@@ -43,12 +43,13 @@ impl fmt::Display for Sight {
     }
 }
 
-/// What there is under a key: a value, or that the database has none.
+/// The content of a key: a value, or the fact that the database has none.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Content(pub(crate) Option<Sight>);
 
 impl Content {
-    /// What an item with these flags and bytes says. One that no look-aside client has stored is its bytes.
+    /// Parses an item with these flags and bytes. If no look-aside client stored it, its bytes are
+    /// the value.
     pub(crate) fn of_item(flags: u32, data: Vec<u8>) -> Self {
         match Value::of_item(flags, &data) {
             Some(value) => Content(value.map(|value| Sight::of(value.data(), value.version()))),

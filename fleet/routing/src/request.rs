@@ -2,7 +2,7 @@
 
 use crate::hash::before_hash_stop;
 
-/// What a request asks for. A meta command is the classic one with the same effect.
+/// The operation of a request. A meta command counts as the classic command with the same effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
     Get,
@@ -26,7 +26,7 @@ pub enum Op {
     FlushAll,
 }
 
-/// What handles that treat several operations alike go by.
+/// Groups of operations that handles treat alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Group {
     Get,
@@ -86,7 +86,8 @@ impl Op {
         }
     }
 
-    /// Whether a server that may have executed it already can be asked again, or another one instead, with the same result.
+    /// Whether the request can be sent again, to the same server or another one, after a server may
+    /// have executed it already.
     pub fn is_idempotent(self) -> bool {
         matches!(self, Op::Get | Op::Gets | Op::Gat | Op::Gats | Op::Set | Op::Delete | Op::Touch)
     }
@@ -137,7 +138,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// What it takes to keep it.
+    /// The memory needed to keep the request, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.key.len() + self.prefix.len() + self.meta.len() + self.value.len()
     }

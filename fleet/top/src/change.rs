@@ -1,4 +1,4 @@
-//! What has happened from one reading to the next.
+//! The changes between two readings.
 
 use crate::reading::{ClassFigure, Latencies, Reading, ServerFigures, Stats};
 
@@ -46,12 +46,12 @@ impl<'a> Change<'a> {
         (used >= 0.0).then(|| used / self.seconds())
     }
 
-    /// How long requests have taken, if the server tells enough for that.
+    /// The latencies between the readings, if the server reports them.
     pub(crate) fn latencies(self) -> Option<Latencies> {
         self.after.latency.received()?.since(self.before.latency.received()?)
     }
 
-    /// The share of keys asked for that were found; not known when none were.
+    /// The share of requested keys that were found; `None` if none were requested.
     pub(crate) fn hit_ratio(self) -> Option<f64> {
         ratio(self.growth("get_hits")?, self.growth("get_misses")?)
     }

@@ -46,7 +46,7 @@ pub struct Wanted<'w> {
 pub struct Begun {
     /// The slot of a node, or that it has none; empty for other parts.
     duty: String,
-    /// As the region lists it, such as `kill node-1`.
+    /// The name of the fault in the region's list, such as `kill node-1`.
     what: String,
     /// When the region accepted it, in milliseconds since 1970.
     at_ms: u64,
@@ -59,7 +59,7 @@ impl fmt::Display for Begun {
     }
 }
 
-/// What users noticed of a fault that is over.
+/// The effect on users of a fault that is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     pub summary: String,
@@ -110,7 +110,7 @@ impl Region {
         Ok(Begun { what: format!("{} {part}", wanted.kind), duty, at_ms })
     }
 
-    /// What users saw of a fault; `None` until it is over.
+    /// The effect of a fault on users; `None` until it is over.
     ///
     /// # Errors
     /// If the region does not reply.
@@ -131,7 +131,7 @@ impl Region {
     /// The outcome of random faults once they are over: a summary, and the wrong replies.
     ///
     /// # Errors
-    /// When the region does not reply.
+    /// If the region does not reply.
     pub fn outcome(&self) -> Result<Option<(String, Vec<String>)>, ControlError> {
         let chaos = &self.request("GET", STATUS)?["chaos"];
         if chaos["is_over"] != Value::Bool(true) {

@@ -19,13 +19,13 @@ const CHUNK: usize = 64 << 10;
 /// The wait before another attempt to accept or to listen.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// What a relay does with bytes.
+/// How a relay treats bytes and connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flow {
     Open,
     /// Each piece of bytes is delayed by this time.
     Slow(Duration),
-    /// Nothing arrives and nothing is refused, as when packets are lost.
+    /// Bytes are dropped and connections neither accepted nor refused, as when packets are lost.
     Cut,
     /// Connections are refused, as by a host without a server.
     Closed,
@@ -142,7 +142,7 @@ impl Side {
     }
 
     fn shut(&self, how: Shutdown) {
-        // It may be closed already.
+        // The socket may already be closed.
         let _ = match self {
             Side::Tcp(stream) => stream.shutdown(how),
             Side::Unix(stream) => stream.shutdown(how),

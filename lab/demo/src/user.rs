@@ -12,7 +12,7 @@ use crate::rows::{Door, ROWS, Unanswered, key, text};
 use crate::world::World;
 
 pub(crate) const USERS: usize = 8;
-/// How long one waits for a router, which itself waits for a node and then for the gutter.
+/// How long a user waits for a router, which itself waits for a node and then for the gutter.
 pub(crate) const CACHE_MAX: Duration = Duration::from_millis(1500);
 /// A user writes once in this many operations, and reads a rarely used row once in this many.
 const WRITE_ONCE_IN: u64 = 20;

@@ -76,18 +76,18 @@ pub struct Options {
     pub server_cores: Vec<usize>,
     /// Processors of the client; empty for all.
     pub client_cores: Vec<usize>,
-    /// Where all random numbers come from.
+    /// The seed of all random numbers.
     pub seed: u64,
 }
 
-/// What one server did with one load, round by round.
+/// The results of one server under one load, by round.
 #[derive(Debug, Clone)]
 pub struct Series {
     pub server: String,
     pub rounds: Vec<Outcome>,
 }
 
-/// What all servers did with one load.
+/// The results of all servers under one load.
 #[derive(Debug, Clone)]
 pub struct LoadResult {
     pub spec: LoadSpec,

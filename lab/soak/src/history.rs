@@ -24,9 +24,9 @@ const REMEMBERED: usize = 12;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Short values, and so few that all fit.
+    /// Short values, few enough that all fit.
     Warm,
-    /// Values of all lengths, more than fit.
+    /// Values of all lengths, more than fit in memory.
     Bulk,
     Up,
     Down,
@@ -61,13 +61,13 @@ pub(crate) struct Log {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mortal {
     No,
-    /// It does, at a time that is not known yet.
+    /// The value expires, at a time that is not known yet.
     Some,
-    /// After this moment it must be gone.
+    /// The value must be gone after this moment.
     Until(u64),
 }
 
-/// What a reader holds against the answer.
+/// The state against which a reader checks the answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Claim {
     /// The key, in the life in which it was requested.
@@ -227,7 +227,7 @@ impl History {
         self.keys[key].1.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whose values the key holds now.
+    /// The owner of the key's present values.
     pub(crate) fn owner(&self, key: usize) -> Owner {
         Owner { key: key as u32, life: self.log(key).life }
     }
@@ -236,7 +236,7 @@ impl History {
         value::name(&self.prefix, owner)
     }
 
-    /// A reader is about to ask.
+    /// The claim of a reader that is about to send a request.
     pub(crate) fn claim(&self, key: usize, now: u64) -> Claim {
         let log = self.log(key);
         let over = if log.is_over(now) { log.acknowledged + 1 } else { 0 };

@@ -1,4 +1,5 @@
-//! Asks nodes over connections: a thread for each, so that none waits for another that does not answer.
+//! Queries nodes over connections, with one thread for each node, so that an unresponsive node
+//! delays no other.
 
 use guira_sync::channel::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
 use guira_sync::thread;
@@ -33,8 +34,8 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// Starts a thread for each of `targets`, which are the nodes of `settings` in this order. Nodes are connected to
-    /// when they are first asked.
+    /// Starts a thread for each of `targets`, which are the nodes of `settings` in this order. A
+    /// node is connected to at the first request.
     ///
     /// # Errors
     /// When the system has no threads left.

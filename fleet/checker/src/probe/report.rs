@@ -92,14 +92,14 @@ pub struct Example {
 pub struct Report {
     pub deletes: u64,
     pub sampled: u64,
-    /// Those that would have been, had there been room.
+    /// Deletes that would have been sampled, but for the limit of samples.
     pub dropped: u64,
-    /// Samples that are still looked after.
+    /// Samples that are not settled yet.
     pub under_way: usize,
     pub delays: Vec<AtDelay>,
     /// Deletes that were late, the first ones.
     pub examples: Vec<Example>,
-    /// Those that found no room among the examples.
+    /// Failures beyond the limit of examples.
     pub more_examples: u64,
 }
 

@@ -41,7 +41,7 @@ impl Sample {
         Self { key: key.into(), sent: None, nodes: vec![node; nodes] }
     }
 
-    /// Whether every node was heard, or could not be asked.
+    /// Whether every node has replied or failed.
     pub(crate) fn is_known(&self) -> bool {
         self.nodes.iter().all(|node| node.old != Old::Awaited)
     }

@@ -1,4 +1,5 @@
-//! A cache beside a database, as *Scaling Memcache at Facebook* has it (Nishtala and others, NSDI 2013, sections 3.2 and 5).
+//! A look-aside cache beside a database, as in *Scaling Memcache at Facebook* (Nishtala and others,
+//! NSDI 2013, sections 3.2 and 5).
 //!
 //! [`LookAside`] reads the cache first, and the database on a miss. Leases ensure that one client
 //! at a time queries the database for a key, and that no client stores a value from before a

@@ -319,7 +319,7 @@ impl Connection {
     /// Like [`Connection::reply`], with another limit of a value, in bytes.
     ///
     /// # Errors
-    /// As of [`Connection::reply`].
+    /// Those of [`Connection::reply`].
     pub fn reply_up_to(&mut self, value_max: u32) -> Result<Reply<'_>, TextError> {
         let mut pace = Pace::start();
         let taken = loop {

@@ -64,7 +64,7 @@ impl Pieces {
         state.b = u128::from(high) << 64 | u128::from(self.suffix);
     }
 
-    /// What an item says of its pieces: `1-COUNT-SUFFIX`.
+    /// Parses the item that describes the pieces: `1-COUNT-SUFFIX`.
     fn read(value: &[u8]) -> Option<(u64, u64)> {
         let mut parts = std::str::from_utf8(value).ok()?.split('-');
         let (version, count, suffix) = (parts.next()?, parts.next()?, parts.next()?);
@@ -84,7 +84,7 @@ impl BigValue {
         BigValue { target, values }
     }
 
-    /// Asks for the next pieces, or has them stored.
+    /// Requests the next pieces, or stores them.
     fn request(&self, cx: &mut Cx<'_>, pieces: &mut Pieces, request: &Request<'_>, op: Op) {
         let batch = self.values.batch.map_or(u32::MAX, NonZeroU32::get);
         let end = u32::from(pieces.requested).saturating_add(batch).min(pieces.count.into());
@@ -116,7 +116,7 @@ impl BigValue {
             cx.hold_whole();
             return Then::Joined(Flags { without: 0, shown });
         };
-        // What a lease tells of an item that is gone is not the client's value.
+        // The stale value that comes with a lease is not the client's value.
         match answer.outcome {
             Outcome::Found => {}
             Outcome::FoundStale => return Then::Answer(Outcome::NotFoundHot),
@@ -209,7 +209,7 @@ impl BigValue {
         Then::Wait
     }
 
-    /// Asks for a lease once more.
+    /// Requests the lease again.
     fn request_again(&self, cx: &mut Cx<'_>, state: &mut State) -> Then {
         let tries = Pieces::of(state).tries + 1;
         if tries > 1 {

@@ -73,7 +73,8 @@ impl Handle for KeySplit {
             return Step::Tail(self.target);
         }
         match request.op {
-            // What makes an item on a miss is for one of them: its client stores there too.
+            // A request that creates an item on a miss goes to one replica, where its client then
+            // stores.
             Op::LeaseGet if request.dialect == Dialect::Meta => self.one(cx, request.key),
             Op::Get | Op::LeaseGet | Op::LeaseSet if self.gets == Gets::FirstHit => {
                 for number in 0..self.replicas {

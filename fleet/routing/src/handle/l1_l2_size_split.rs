@@ -15,7 +15,7 @@ pub(crate) struct L1L2SizeSplit {
     l2: NodeId,
     /// Shorter values are in the first cache only; all if it is 0.
     threshold: u64,
-    /// So are items that expire within this many seconds.
+    /// Items that expire within this many seconds stay in the first cache too.
     ttl_threshold: i32,
     /// Seconds that a long value stays in the first cache if the second fails.
     failure_ttl: i32,
@@ -102,7 +102,7 @@ impl L1L2SizeSplit {
         match answer.outcome {
             Outcome::Found if has_unique => return Then::Renumbered(found.unique),
             Outcome::Found => return Then::Pass,
-            // The first cache says only that it is there.
+            // The reply of the first cache shows only that the item exists.
             _ if request.op != Op::LeaseGet && !has_unique && found.hash == 0 => return Then::Pass,
             outcome if outcome.is_error() && !outcome.is_failover_error() => return Then::Pass,
             outcome if outcome.is_error() => state.a = outcome.number(),
@@ -113,7 +113,8 @@ impl L1L2SizeSplit {
         Then::Wait
     }
 
-    /// What the first cache has by now: if it still says the same, that is wrong.
+    /// Handles the second read of the first cache: if it still refers to the second cache, that
+    /// reference is stale.
     fn after_check(&self, cx: &mut Cx<'_>, state: &mut State, answer: &Answer<'_>) -> Then {
         let is_same = answer.outcome == Outcome::Found
             && answer.item.is_some_and(|it| it.flags & SPLIT != 0 && hash(it.value) == Found::of(state).hash);

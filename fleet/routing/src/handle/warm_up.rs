@@ -262,7 +262,7 @@ impl WarmUp {
                     // Without a hold-off there is no promise to keep.
                     (None, _) if has_item => return Then::Held,
                     (None, _) => {}
-                    // It is unknown whether the key has a hold-off.
+                    // Whether the key has a hold-off is unknown.
                     (_, Op::LeaseGet) => return Then::Numbered(Outcome::NotFound, state.b as u64),
                     _ if has_item => return Then::Answer(Outcome::NotFound),
                     _ => return Then::Held,

@@ -30,7 +30,7 @@ const KEYS: u32 = 60_000;
 /// Memory of the server, in MiB: less than a quarter of what the keys would need.
 const MEMORY: u64 = 24;
 
-/// What memory becomes in its turn, in MiB. It ends with more than it had.
+/// The memory limits of a round in turn, in MiB. The last is higher than the first.
 const MEMORIES: [u64; 4] = [20, 28, 22, 32];
 
 /// Connections, one for each protocol.
@@ -138,7 +138,7 @@ fn one_round(plan: &Plan, field: &Field, round: u64, workers: &mut [Worker<'_>])
         for worker in &mut *workers {
             scope.spawn(move || worker.run(end));
         }
-        // The first round is one of memory that stays as it is.
+        // The first round does not change the memory limit.
         for memory in MEMORIES.into_iter().filter(|_| round > 0) {
             field.pause(Duration::from_millis(length / (MEMORIES.len() as u64 + 1)));
             resize(field, memory);

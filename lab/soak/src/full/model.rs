@@ -1,4 +1,4 @@
-//! What should be stored: exactly, since every key belongs to one connection.
+//! A model of the stored items: exact, since every key belongs to one connection.
 //!
 //! Only the expiration is uncertain, by the server's clock of whole seconds: between two moments of
 //! the run a mortal value may exist or not. The first reply settles which, and a missing value
@@ -11,7 +11,8 @@ use crate::history::SLACK_MS;
 use crate::speech::{Answer, Hit, Verb};
 use crate::value::{self, Owner};
 
-/// So much earlier than it should a value may expire: the seconds of the server's clock, and what a busy worker is behind it.
+/// How much too early a value may expire: the server's clock has whole seconds, and a busy worker
+/// lags behind it.
 const EARLY_MS: u64 = 2_000;
 
 /// When requests were sent and when all their answers had come, in milliseconds of the run.
@@ -33,7 +34,7 @@ pub(super) enum Content {
     Number(u64),
 }
 
-/// A value as it was stored.
+/// A stored value.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     content: Content,
@@ -101,7 +102,7 @@ impl Model {
         Model { keeping, held: HashMap::new() }
     }
 
-    /// What a key holds, unless it is certainly gone.
+    /// The content of a key, unless it is certainly gone.
     pub(super) fn content(&self, key: u32) -> Option<Content> {
         self.held.get(&key).map(|held| held.content)
     }
@@ -132,10 +133,10 @@ impl Model {
         }
     }
 
-    /// Takes note of an answer.
+    /// Applies an answer to the model.
     ///
     /// # Errors
-    /// Why it cannot be.
+    /// If the answer is impossible: why.
     pub(super) fn settle(
         &mut self,
         operation: &Operation,

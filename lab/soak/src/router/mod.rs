@@ -1,5 +1,5 @@
-//! A router in front of servers that hang, die, are slow or far away, beside clients and configurations that are no better. Whatever
-//! happens, no reply meets another request.
+//! A router in front of servers that hang, die, are slow or far away, with clients and
+//! configurations that are no better. Whatever happens, no request gets the reply to another.
 
 mod client;
 mod configurations;
@@ -11,12 +11,12 @@ mod stops;
 
 use crate::plan::Plan;
 
-/// What went wrong in a stage; nothing if all is well.
+/// The failures of a stage.
 type Failures = Vec<String>;
 
 type Stage = fn(&Plan) -> Result<Failures, String>;
 
-/// Stages by their names. What one cannot do on this machine it says by itself.
+/// The stages and their names. A stage reports itself what it cannot do on this machine.
 const STAGES: [(&str, Stage); 5] = [
     ("servers that hang and die", stops::run),
     ("configurations", configurations::run),

@@ -40,7 +40,7 @@ fn serve(listener: &TcpListener) {
     }
 }
 
-/// Asks every ten milliseconds, or waits as long for each answer.
+/// Sends a request every ten milliseconds, or whenever a slower answer arrives.
 fn request_until_over(address: SocketAddr, prefix: &str, is_over: &AtomicBool) -> std::io::Result<()> {
     let mut line = Line::open(address)?;
     while !is_over.load(Ordering::Relaxed) {
@@ -51,7 +51,7 @@ fn request_until_over(address: SocketAddr, prefix: &str, is_over: &AtomicBool) -
     Ok(())
 }
 
-/// The slowest in a hundred of the gets of one client beside others that ask for keys with this prefix, in microseconds.
+/// The p99 of the gets of one client, in microseconds, while others request keys with this prefix.
 fn round(address: SocketAddr, prefix: &str) -> Result<f64, String> {
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -83,7 +83,7 @@ fn median(mut figures: Vec<f64>) -> f64 {
     figures[figures.len() / 2]
 }
 
-/// How many times as long the p99 is beside a slow server.
+/// How many times the p99 grows beside a slow server.
 fn compare(router: SocketAddr) -> Result<f64, String> {
     let (mut quick, mut with_slow) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {

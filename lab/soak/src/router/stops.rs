@@ -38,7 +38,7 @@ impl Progress {
         !self.is_over.load(Ordering::Relaxed)
     }
 
-    /// One client, until it is over or a reply is wrong.
+    /// Runs one client until the run ends or a reply is wrong.
     pub(super) fn run_client(&self, router: &Router, name: u64, random: Rng) {
         let mut client = match Client::open(router.address, name, random) {
             Ok(client) => client,
@@ -57,7 +57,7 @@ impl Progress {
         all.errors += client.answers.errors;
     }
 
-    /// What came of it, and the failures.
+    /// The counts of answers, and the failures.
     pub(super) fn end(self) -> (Answers, Failures) {
         let answers = self.all.into_inner().unwrap_or_else(PoisonError::into_inner);
         (answers, self.failures.into_inner().unwrap_or_else(PoisonError::into_inner))

@@ -90,9 +90,9 @@ pub(crate) struct Hit {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// It was stored, removed or touched.
+    /// The item was stored, removed or touched.
     Done,
-    /// It was not, since there is something (add) or nothing (the others).
+    /// The item was not stored, since the key exists (add) or does not (the others).
     NotStored,
     Exists,
     NotFound,
@@ -128,7 +128,7 @@ pub(crate) enum Seen {
     Refused,
 }
 
-/// What a request for many keys came to, in their order; or what else came, in words.
+/// The answer to a request for many keys, in their order; or the text of another answer.
 pub(crate) type SeenAll = Result<Vec<Seen>, String>;
 
 /// An answer that is an error, in words.

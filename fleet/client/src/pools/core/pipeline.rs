@@ -64,7 +64,7 @@ pub(super) struct Pipeline {
     burst_ms: u64,
 }
 
-/// What the connection delivers next.
+/// The kind of input that the connection delivers next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Next {
     #[default]
