@@ -204,7 +204,7 @@ mod tests {
     use std::time::Duration;
 
     /// What a cluster is said to have under three keys when its cache answers this.
-    fn asked(dialect: Dialect, answers: &'static str) -> (Vec<Cached>, u64) {
+    fn cached_after(dialect: Dialect, answers: &'static str) -> (Vec<Cached>, u64) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let endpoint = listener.local_addr().unwrap().to_string().parse().unwrap();
         let cache = guira_sync::thread::spawn(move || {
@@ -240,15 +240,15 @@ mod tests {
         let item = || Cached::Item(Content::of_item(0, b"x".to_vec()));
         let expected = (vec![Cached::Miss, Cached::Failed, item()], 1);
         let answers = "EN\r\nSERVER_ERROR unavailable\r\nVA 1 f0\r\nx\r\n";
-        assert_eq!(asked(Dialect::Meta, answers), expected);
+        assert_eq!(cached_after(Dialect::Meta, answers), expected);
         let answers = "END\r\nCLIENT_ERROR bad command line format\r\nVALUE c 0 1\r\nx\r\nEND\r\n";
-        assert_eq!(asked(Dialect::Classic, answers), expected);
+        assert_eq!(cached_after(Dialect::Classic, answers), expected);
     }
 
     #[test]
     fn what_is_no_answer_ends_what_is_known() {
         let expected = (vec![Cached::Miss, Cached::Failed, Cached::Failed], 2);
-        assert_eq!(asked(Dialect::Meta, "EN\r\nERROR\r\nEN\r\n"), expected);
-        assert_eq!(asked(Dialect::Classic, "END\r\nnonsense\r\nEND\r\n"), expected);
+        assert_eq!(cached_after(Dialect::Meta, "EN\r\nERROR\r\nEN\r\n"), expected);
+        assert_eq!(cached_after(Dialect::Classic, "END\r\nnonsense\r\nEND\r\n"), expected);
     }
 }

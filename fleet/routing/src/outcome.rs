@@ -292,9 +292,9 @@ mod tests {
             let answer = Answer { item, line: line.as_bytes(), ..Answer::of(Outcome::Found) };
             let kept =
                 KeptAnswer::of(&answer).joined(Flags { without: 0x8000, shown }, b"one,two,three"[..].into());
-            let told = kept.answer();
-            assert_eq!((told.line, told.item.unwrap().flags), (expected.as_bytes(), 5));
-            assert_eq!(told.block, if line.is_empty() { b"".as_slice() } else { b"one,two,three" });
+            let joined = kept.answer();
+            assert_eq!((joined.line, joined.item.unwrap().flags), (expected.as_bytes(), 5));
+            assert_eq!(joined.block, if line.is_empty() { b"".as_slice() } else { b"one,two,three" });
         }
     }
 

@@ -68,7 +68,7 @@ mod tests {
         disk::remove_file(&file).unwrap();
         let error = credentials.read().unwrap_err().to_string();
         assert!(error.starts_with(&format!("cannot read {}", file.display())), "{error}");
-        let nobody = Credentials { password_file: None, ..credentials };
-        assert_eq!(nobody.read().unwrap().password, b"");
+        let without_password = Credentials { password_file: None, ..credentials };
+        assert_eq!(without_password.read().unwrap().password, b"");
     }
 }

@@ -66,8 +66,8 @@ impl World {
             if requests.is_empty() {
                 return;
             }
-            for ask in requests {
-                match ask {
+            for request in requests {
+                match request {
                     Request::Cache { tag, cluster, .. } => {
                         self.judge.cache(tag, cluster, self.caches[cluster].clone(), self.now);
                     }
@@ -236,9 +236,9 @@ fn whoever_does_not_answer_or_too_late_is_not_known() {
     assert_eq!((world.clusters(0), world.all(0)), ([UNKNOWN, MISSING], UNKNOWN));
     world.now = seconds(10);
     let requests = world.judge.due_requests(world.now);
-    let tag = |ask: &Request| match ask {
+    let tag = |request: &Request| match request {
         Request::Cache { tag, cluster, .. } => (*tag, *cluster),
-        Request::Database { .. } => panic!("{ask:?}"),
+        Request::Database { .. } => panic!("{request:?}"),
     };
     let tags: Vec<(Tag, usize)> = requests.iter().map(tag).collect();
     for (tag, cluster) in &tags {

@@ -500,7 +500,7 @@ fn mark(answers: &[(&str, &str)]) -> Counters {
     let answers: Talk = talk(answers);
     let server = thread::spawn(move || {
         let (mut socket, _) = listener.accept().unwrap();
-        let mut hear = |requested: &str, answered: &str, id: Option<String>| {
+        let mut exchange = |requested: &str, answered: &str, id: Option<String>| {
             // An id has 16 digits.
             let mut received = vec![0; requested.len() + 14];
             socket.read_exact(&mut received).unwrap();
@@ -510,9 +510,9 @@ fn mark(answers: &[(&str, &str)]) -> Counters {
             socket.write_all(answered.as_bytes()).unwrap();
             id
         };
-        let id = hear("ms r:ID 1 T600\r\n1\r\n", "HD\r\n", None);
+        let id = exchange("ms r:ID 1 T600\r\n1\r\n", "HD\r\n", None);
         for (requested, answered) in answers {
-            hear(&requested, &answered, Some(id.clone()));
+            exchange(&requested, &answered, Some(id.clone()));
         }
     });
     assert_eq!(cache.write_through_delete(&["k"], |_| Ok::<_, ()>(1)), Ok(1));
@@ -658,11 +658,11 @@ fn one_call_asks_a_server_whose_rest_is_over_while_others_do_without() {
     let at = listener.local_addr().unwrap().to_string().parse().unwrap();
     // Silent, and its rest is over at once.
     let links = Links::resting(Target::new(at, Duration::from_millis(500)), Duration::from_millis(100));
-    let ask = || links.with(Urgency::Optional, leases::of_link);
-    (0..3).for_each(|_| assert!(ask().is_err()));
+    let open_link = || links.with(Urgency::Optional, leases::of_link);
+    (0..3).for_each(|_| assert!(open_link().is_err()));
     thread::sleep(Duration::from_millis(101));
     let outcomes = thread::scope(|scope| {
-        let calls: Vec<_> = (0..8).map(|_| scope.spawn(ask)).collect();
+        let calls: Vec<_> = (0..8).map(|_| scope.spawn(open_link)).collect();
         calls.into_iter().map(|call| call.join().unwrap().unwrap_err()).collect::<Vec<_>>()
     });
     let resting = outcomes.iter().filter(|error| matches!(error, CacheError::Resting)).count();

@@ -55,12 +55,12 @@ fn statistics_are_told_until_the_end() {
     let (target, server) = listen(&["STAT a 1\r\nSTAT b x y\r\nSTAT c\r\nEND\r\n", "ERROR\r\n", "END\r\n"]);
     let mut connection = Connection::open(&target).unwrap();
     let mut received = Vec::new();
-    let mut ask = |group: &str| {
+    let mut query = |group: &str| {
         connection.stats(group, |name, value| received.push((name.to_owned(), value.to_owned()))).unwrap()
     };
-    assert_eq!(ask(""), StatsReply::Sent);
-    assert_eq!(ask("topkeys"), StatsReply::Refused(b"ERROR".to_vec()));
-    assert_eq!(ask("conns"), StatsReply::Sent);
+    assert_eq!(query(""), StatsReply::Sent);
+    assert_eq!(query("topkeys"), StatsReply::Refused(b"ERROR".to_vec()));
+    assert_eq!(query("conns"), StatsReply::Sent);
     let received: Vec<(&[u8], &[u8])> =
         received.iter().map(|(name, value)| (&name[..], &value[..])).collect();
     assert_eq!(received, [(&b"a"[..], &b"1"[..]), (b"b", b"x y"), (b"c", b"")]);

@@ -49,7 +49,7 @@ pub(crate) fn received(seconds: u64) -> Reading {
         (Group::Keys, KEYS),
         (Group::Servers, &servers(seconds)),
     ] {
-        tell(&mut reading, group, text);
+        receive(&mut reading, group, text);
     }
     reading
 }
@@ -78,7 +78,7 @@ const KEYS: &str = "STAT topkeys:sampling 16\nSTAT topkeys:minute:seconds 60\nST
     STAT topkeys:minute:newer:1:key x\nSTAT topkeys:minute:requests:1:newer x\nSTAT other 1\n";
 
 /// Passes lines `STAT NAME VALUE` on as the connection does.
-pub(crate) fn tell(reading: &mut Reading, group: Group, text: &str) {
+pub(crate) fn receive(reading: &mut Reading, group: Group, text: &str) {
     for line in text.lines() {
         let line = line.trim_start().strip_prefix("STAT ").expect("a line of stats");
         let (name, value) = line.split_once(' ').expect("a value");
@@ -92,8 +92,8 @@ pub(crate) fn stock(seconds: u64) -> Reading {
     let text = format!(
         "STAT pid 1\nSTAT uptime {seconds}\nSTAT version 1.6.18\nSTAT cmd_get 5\nSTAT get_hits 5\nSTAT get_misses 0"
     );
-    tell(&mut reading, Group::General, &text);
-    tell(&mut reading, Group::Settings, "STAT maxbytes 1");
+    receive(&mut reading, Group::General, &text);
+    receive(&mut reading, Group::Settings, "STAT maxbytes 1");
     for group in [Group::Latency, Group::Keys, Group::Servers] {
         reading.refused(group, b"ERROR");
     }

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::{SECOND, received, stock, tell};
+use super::{SECOND, receive, received, stock};
 use crate::change::Change;
 use crate::node::{Link, Node};
 use crate::reading::{ClassFigure, Group, Listing, Part, Ranking, Reading, Subject, Window};
@@ -32,7 +32,7 @@ fn latencies_are_those_between_two_readings_where_buckets_are_told() {
     let reading = |seconds: u64, text: &str| {
         let mut reading = received(seconds);
         reading.latency = Part::NotRequested;
-        tell(&mut reading, Group::Latency, text);
+        receive(&mut reading, Group::Latency, text);
         reading
     };
     let plain = "STAT get:samples 3\nSTAT get:p50_us 900\nSTAT get:p99_us 900\n";
@@ -117,14 +117,14 @@ fn rates_are_by_the_time_between_two_readings() {
 #[test]
 fn a_reset_and_a_restart_are_not_taken_for_rates() {
     let (before, mut reset) = (received(10), received(12));
-    tell(&mut reset, Group::General, "STAT cmd_get 3\nSTAT get_hits 3\nSTAT get_misses 0");
+    receive(&mut reset, Group::General, "STAT cmd_get 3\nSTAT get_hits 3\nSTAT get_misses 0");
     let change = Change::between(&before, &reset).unwrap();
     assert_eq!(
         (change.rate("cmd_get"), change.hit_ratio(), change.rate("cmd_set")),
         (None, None, Some(50.0))
     );
     let mut restarted = received(12);
-    tell(&mut restarted, Group::General, "STAT pid 8");
+    receive(&mut restarted, Group::General, "STAT pid 8");
     assert!(Change::between(&before, &restarted).is_none());
     let mut node = Node::new("a:1");
     node.update(Ok(before), SECOND, SECOND);

@@ -3,7 +3,7 @@ use std::time::Duration;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
-use super::{SECOND, app, received, stock, tell};
+use super::{SECOND, app, receive, received, stock};
 use crate::app::{App, Panel, Sort};
 use crate::once;
 use crate::reading::{Group, Reading};
@@ -66,7 +66,7 @@ fn an_interval_without_gets_has_no_hit_ratio_and_one_without_hits_has_zero() {
         let mut reading = received(seconds);
         let misses = gets - hits;
         let text = format!("STAT cmd_get {gets}\nSTAT get_hits {hits}\nSTAT get_misses {misses}");
-        tell(&mut reading, Group::General, &text);
+        receive(&mut reading, Group::General, &text);
         app.update(0, Ok(reading), seconds as u32 * SECOND);
     }
     let lines = drawn(&app, 80, 24);
@@ -86,7 +86,7 @@ fn the_gets_of_a_router_are_drawn_too() {
         let text = format!(
             "STAT pid 1\nSTAT uptime {seconds}\nSTAT cmd_get_count {gets}\nSTAT cmd_gets_count {gets}"
         );
-        tell(&mut reading, Group::General, &text);
+        receive(&mut reading, Group::General, &text);
         app.update(0, Ok(reading), seconds as u32 * SECOND);
     }
     assert_shows(&drawn(&app, 80, 24), &["gets/s, 0–600", "█▅"]);
@@ -131,7 +131,7 @@ fn every_panel_shows_its_figures_on_a_small_terminal() {
 fn the_total_has_what_each_node_tells_a_memcached_among_them() {
     let mut app = app(2);
     let mut other = stock(20);
-    tell(&mut other, Group::General, "STAT bytes 10485760\n");
+    receive(&mut other, Group::General, "STAT bytes 10485760\n");
     app.update(1, Ok(other), 20 * SECOND);
     app.panel = Panel::Nodes;
     let lines = drawn(&app, 100, 24);
@@ -217,15 +217,15 @@ fn servers_behind_a_router_are_told_with_what_happens_to_them() {
 fn hostile(seconds: u64) -> Reading {
     const EVIL: &str = "\x1b]0;x\x07\u{9b}2J\u{202e}";
     let mut reading = received(seconds);
-    tell(&mut reading, Group::General, &format!("STAT version {EVIL}\nSTAT {EVIL} 1"));
-    tell(
+    receive(&mut reading, Group::General, &format!("STAT version {EVIL}\nSTAT {EVIL} 1"));
+    receive(
         &mut reading,
         Group::Settings,
         &format!("STAT engine {EVIL}\nSTAT policy {EVIL}\nSTAT policy_next {EVIL}"),
     );
-    tell(&mut reading, Group::Latency, &format!("STAT {EVIL}:samples 5"));
-    tell(&mut reading, Group::Connections, &format!("STAT 9:state {EVIL}"));
-    tell(&mut reading, Group::Keys, &format!("STAT topkeys:minute:requests:3:key {EVIL}%1b%0a"));
+    receive(&mut reading, Group::Latency, &format!("STAT {EVIL}:samples 5"));
+    receive(&mut reading, Group::Connections, &format!("STAT 9:state {EVIL}"));
+    receive(&mut reading, Group::Keys, &format!("STAT topkeys:minute:requests:3:key {EVIL}%1b%0a"));
     if seconds.is_multiple_of(2) {
         reading.refused(Group::Slabs, EVIL.as_bytes());
     }

@@ -93,7 +93,7 @@ impl World {
                 self.database += 1;
                 let choice = self.below(self.deletes_by.len());
                 let at = self.deletes_by[choice];
-                let ticket = self.routers[at].ask(Op::Delete, "k");
+                let ticket = self.routers[at].request(Op::Delete, "k");
                 self.open.push((at, ticket, Open::Delete(self.database)));
             }
             1 if !self.has(|open| matches!(open, Open::Delete(_))) => {
@@ -131,7 +131,7 @@ impl World {
 
     fn collect(&mut self) -> Result<(), String> {
         for (at, ticket, open) in std::mem::take(&mut self.open) {
-            let Some(told) = self.routers[at].script.told.get(&ticket) else {
+            let Some(received) = self.routers[at].script.answers.get(&ticket) else {
                 self.open.push((at, ticket, open));
                 continue;
             };
@@ -139,7 +139,7 @@ impl World {
                 Open::Delete(value) => self.acknowledged = self.acknowledged.max(value),
                 Open::Set => {}
                 Open::Get(least) => {
-                    let value = told.value.as_ref().map(|value| value.parse::<u64>().unwrap());
+                    let value = received.value.as_ref().map(|value| value.parse::<u64>().unwrap());
                     self.hits += usize::from(value.is_some());
                     if let Some(value) = value.filter(|value| *value < least) {
                         return Err(format!("{value} by router {at} after {least}"));
