@@ -107,7 +107,7 @@ fn the_longest_store_while_memory_is_committed() {
         nothing.note((thread_cpu_s() - begin) * 1e6, wall.elapsed().as_secs_f64() * 1e6);
     }
     nothing.show("nothing");
-    for pages in [HugePages::Ask, HugePages::No] {
+    for pages in [HugePages::Requested, HugePages::No] {
         for name in ["memc3", "classic", "fleec", "mica"] {
             for is_helped in [false, true] {
                 if is_helped && !["memc3", "classic"].contains(&name) {

@@ -67,7 +67,6 @@ impl Budget {
         self.used.fetch_sub(bytes as u64, Ordering::Relaxed);
     }
 
-    /// The limit, in bytes.
     pub fn limit(&self) -> usize {
         self.limit.load(Ordering::Relaxed) as usize
     }
@@ -77,7 +76,6 @@ impl Budget {
         self.used.load(Ordering::Relaxed) as usize
     }
 
-    /// Bytes left.
     pub fn left(&self) -> usize {
         self.limit().saturating_sub(self.used())
     }

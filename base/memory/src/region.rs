@@ -58,8 +58,8 @@ impl Offset {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HugePages {
-    /// Request them; the system decides. Fewer TLB misses, but memory is committed in steps of 2 MiB.
-    Ask,
+    /// Requested from the system, which decides. Fewer TLB misses, but memory is committed in steps of 2 MiB.
+    Requested,
     /// Do not request them: better for small caches, where a half-used huge page is a large part of the whole.
     No,
 }
@@ -128,7 +128,7 @@ impl Region {
     }
 
     fn new(base: NonNull<u8>, reserved: usize, huge: HugePages, file: Option<Backing>) -> Self {
-        if huge == HugePages::Ask {
+        if huge == HugePages::Requested {
             // SAFETY: advice on our own mapping changes no contents. If it is refused, only speed is lost.
             let _ = unsafe { madvise(base.as_ptr().cast(), reserved, Advice::LinuxHugepage) };
         }
@@ -157,7 +157,6 @@ impl Region {
         NonNull::new(aligned as *mut u8).ok_or_else(|| io::Error::other("mapped at zero"))
     }
 
-    /// Reserved bytes.
     pub fn reserved(&self) -> usize {
         self.reserved
     }
@@ -488,6 +487,6 @@ mod tests {
 
     #[test]
     fn a_terabyte_can_be_reserved_at_once() {
-        assert!(Region::anonymous(1 << 40, HugePages::Ask).is_ok());
+        assert!(Region::anonymous(1 << 40, HugePages::Requested).is_ok());
     }
 }

@@ -6,7 +6,6 @@
 
 use guira_protocol::binary::RESPONSE_MAGIC;
 
-/// Bytes of a frame.
 pub const FRAME_BYTES: usize = 8;
 /// Bytes of a reply in one datagram, so that it fits into a packet of Ethernet: memcached's 1,400 less the frame.
 pub const FRAMED_MAX: usize = 1400 - FRAME_BYTES;

@@ -17,7 +17,6 @@ const SASL_AUTH: u8 = 0x21;
 const SASL_STEP: u8 = 0x22;
 const VERSION: u8 = 0x0b;
 
-/// The only mechanism there is.
 const MECHANISM: &str = "PLAIN";
 /// A mechanism's name is no longer.
 const MECHANISM_MAX: usize = 32;
@@ -27,12 +26,12 @@ pub fn is_sasl(packet: Packet) -> bool {
     (SASL_LIST..=SASL_STEP).contains(&packet.opcode)
 }
 
-/// How far a client has come with logging in.
+/// The progress of a client's login.
 #[derive(Clone, Copy, Debug)]
 pub struct Login {
     access: Access,
-    /// A login over several packets has begun, and its next step is to come.
-    is_asked: bool,
+    /// Whether a login over several packets has begun, so that the client's answer to the challenge follows.
+    has_challenge: bool,
 }
 
 /// What comes after the input of a client that logs in.
@@ -70,17 +69,17 @@ impl Door<'_> {
 
 impl Login {
     pub fn new(access: Access) -> Self {
-        Login { access, is_asked: false }
+        Login { access, has_challenge: false }
     }
 
-    /// Whether a login over several packets has begun, for a server that goes on with the connection.
-    pub fn is_asked(self) -> bool {
-        self.is_asked
+    /// Whether a login over several packets has begun; a server that takes over the connection continues it.
+    pub fn has_challenge(self) -> bool {
+        self.has_challenge
     }
 
-    /// A login over several packets has begun at another server.
-    pub fn go_on(&mut self) {
-        self.is_asked = true;
+    /// Continues a login over several packets that has begun at another server.
+    pub fn resume_login(&mut self) {
+        self.has_challenge = true;
     }
 
     #[inline(always)]
@@ -174,12 +173,12 @@ impl Login {
         let is_first = packet.opcode == SASL_AUTH;
         let is_plain = mechanism.eq_ignore_ascii_case(MECHANISM.as_bytes());
         if is_first && is_plain && data.is_empty() {
-            // The client waits to be asked (RFC 4422, section 3.3): its answer comes in a step.
-            self.is_asked = true;
+            // The client waits for an empty challenge (RFC 4422, section 3.3), and sends its answer in the next step.
+            self.has_challenge = true;
             return reply_status(packet, Status::AuthContinue, 0, replies);
         }
-        let is_expected = is_plain && (is_first || self.is_asked);
-        self.is_asked = false;
+        let is_expected = is_plain && (is_first || self.has_challenge);
+        self.has_challenge = false;
         let is_welcome = match plain(data) {
             Some((name, password)) if is_expected => door.lets_in(name, password),
             _ => {

@@ -6,7 +6,6 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Why there are no users.
 #[derive(Debug, thiserror::Error)]
 pub enum UsersError {
     #[error("cannot read the auth file {path}")]

@@ -42,7 +42,6 @@ pub struct ListenError {
     pub source: io::Error,
 }
 
-/// Why no connection is accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum AcceptError {
     /// This host is short of descriptors or memory: later it may have some again.

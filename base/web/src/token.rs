@@ -6,7 +6,6 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why there is no token.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
     #[error("cannot read the token file {path}")]

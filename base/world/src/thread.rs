@@ -194,7 +194,6 @@ fn with_result<T>(work: impl FnOnce() -> T) -> (impl FnOnce(), Slot<T>) {
     (work, result)
 }
 
-/// The threads of a [`scope`].
 #[derive(Debug)]
 pub struct Scope<'scope, 'env: 'scope> {
     running: Mutex<Vec<Arc<OnceLock<()>>>>,

@@ -76,7 +76,6 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// The pools that are compared.
     fn pools<'a>(&self, stream: &Stream, policy: &'a Choice) -> Result<Vec<Pool<'a>>, Failure> {
         let hash = HashKind::from_name(&self.hash).map_err(usage)?;
         let value_size = self.requests.value_size()?;

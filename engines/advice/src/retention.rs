@@ -95,7 +95,6 @@ pub(crate) struct Observations<'a> {
     pub(crate) waits: &'a Waits,
     /// Keys that a sampled one stands for.
     pub(crate) unit: f64,
-    /// Bytes of an item.
     pub(crate) bytes: f64,
     /// Hits that the server counted, and hits that were expected at the usual rates.
     pub(crate) hits: f64,

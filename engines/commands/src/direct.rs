@@ -102,7 +102,7 @@ impl<S: Session> Executor<S> {
                 }
                 self.saw_get_of(key, Got::Found, || Want::Meta);
                 let fits_alone = DATAGRAM_HEADER + REPLY_HEADER + value_len <= writer.longest();
-                writer.put(if fits_alone { Status::AskAlone } else { Status::UseTcp }, flags, 0);
+                writer.put(if fits_alone { Status::RequestAlone } else { Status::UseTcp }, flags, 0);
             }
             Read::Miss(kind) => {
                 self.count_miss(kind);

@@ -8,7 +8,6 @@ pub(crate) const LINK_BYTES: usize = 8;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FleecOptions {
-    /// The options of every engine.
     pub engine: EngineOptions,
     pub classes: ClassOptions,
     pub clock: BucketClock,

@@ -27,7 +27,6 @@ pub struct SavedSetup {
     /// What the sizes of all classes come to.
     classes: u64,
     seed: u64,
-    /// The hash of [`HASHED`].
     hash: u64,
 }
 

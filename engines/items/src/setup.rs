@@ -185,7 +185,7 @@ impl EngineOptions {
 
     /// Whether memory is committed in huge pages.
     pub fn huge_pages(&self) -> HugePages {
-        let usual = if self.memory > SMALL_CACHE { HugePages::Ask } else { HugePages::No };
+        let usual = if self.memory > SMALL_CACHE { HugePages::Requested } else { HugePages::No };
         self.huge_pages.unwrap_or(usual)
     }
 }

@@ -79,7 +79,7 @@ impl Shell {
             region.lock().map_err(|source| OpenError::Lock { bytes: region.reserved(), source })?;
         }
         // A page of the system that was touched anywhere is committed as a whole.
-        let commit_step = if options.huge_pages() == HugePages::Ask { 2 * MIB } else { 4096 };
+        let commit_step = if options.huge_pages() == HugePages::Requested { 2 * MIB } else { 4096 };
         let seed = if let Hashing::Seeded(seed) = options.hashing { seed } else { 0 };
         Ok(Shell {
             region: Arc::new(region),

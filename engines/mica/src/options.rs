@@ -8,7 +8,6 @@ use guira_sync::atomic::{AtomicU32, Ordering};
 /// The options of the engine. An item takes no more than half of its partition's log, whatever the largest item may be.
 #[derive(Clone, Copy, Debug)]
 pub struct MicaOptions {
-    /// The options of every engine.
     pub engine: EngineOptions,
     /// The number of partitions, rounded up to a power of two. There are fewer if their logs would hold too few of the largest items.
     pub partitions: usize,
@@ -80,7 +79,6 @@ fn known<T: Copy>(what: &'static str, name: &str, table: &[(&str, T)]) -> Result
 
 /// The default number of partitions.
 pub const DEFAULT_PARTITIONS: usize = 16;
-/// The most partitions.
 pub const MAX_PARTITIONS: usize = 256;
 
 impl Default for MicaOptions {

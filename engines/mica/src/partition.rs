@@ -45,7 +45,6 @@ pub(crate) struct Fullness {
     /// While it takes a small part of memory: hardly any bucket is ever full.
     small: u64,
     growing: u64,
-    /// When memory is full.
     when_memory_is_full: u64,
     /// Before it takes memory from items.
     most: u64,

@@ -142,7 +142,7 @@ pub(crate) fn arriving(memory: usize, max_item_size: usize) -> usize {
 
 /// The system commits memory in steps of this many bytes.
 fn commit_step(pages: HugePages) -> usize {
-    if pages == HugePages::Ask { 2 * MIB } else { 4096 }
+    if pages == HugePages::Requested { 2 * MIB } else { 4096 }
 }
 
 #[cfg(all(test, not(guira_loom)))]

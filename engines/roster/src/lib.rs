@@ -384,7 +384,6 @@ impl Choice {
         matches!(self.parts, Parts::Slab { .. })
     }
 
-    /// Whether the policy is [`AUTO`].
     pub fn is_auto(&self) -> bool {
         matches!(self.parts, Parts::Slab { choosing: Choosing::Auto, .. })
     }

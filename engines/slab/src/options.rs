@@ -8,7 +8,6 @@ use guira_items::{ClassOptions, EngineOptions, OpenError};
 /// policies.
 #[derive(Clone, Copy, Debug)]
 pub struct SlabOptions {
-    /// What every engine has.
     pub engine: EngineOptions,
     pub classes: ClassOptions,
     /// Which item goes when memory is needed.

@@ -54,7 +54,7 @@ fn fill<E: Engine>(engine: &E, count: u64, mut commit_ahead: impl FnMut()) -> Fa
 }
 
 fn stores_cause_no_page_faults<E: Engine>(open: impl Fn(SlabOptions) -> E) {
-    for huge_pages in [HugePages::Ask, HugePages::No] {
+    for huge_pages in [HugePages::Requested, HugePages::No] {
         let engine = open(options(192 * MIB, huge_pages));
         let slots = engine.stats().index_slots;
         let count = 960_000;
@@ -80,7 +80,7 @@ fn stores_cause_no_page_faults_if_memory_is_committed_ahead() {
 fn what_is_committed_ahead_stays_below_the_ceiling_and_is_used_in_the_end() {
     let memory = 80 * MIB;
     let count_of = |is_helped: bool| {
-        let engine = CuckooEngine::open(options(memory, HugePages::Ask)).expect("address space");
+        let engine = CuckooEngine::open(options(memory, HugePages::Requested)).expect("address space");
         fill(&engine, 1_800_000, || {
             while is_helped && engine.commit_ahead() == CommitAhead::Committed {
                 assert!(engine.stats().memory_used <= memory as u64, "{:?}", engine.stats());

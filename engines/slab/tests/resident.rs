@@ -63,7 +63,7 @@ fn a_reserve_costs_nothing_and_memory_that_is_taken_away_goes_back_to_the_system
     assert!(resident_since(&before) < 4 * MIB, "{} bytes", resident_since(&before));
     drop(engine);
 
-    for huge_pages in [HugePages::No, HugePages::Ask] {
+    for huge_pages in [HugePages::No, HugePages::Requested] {
         let before = mappings();
         let options = SlabOptions {
             engine: EngineOptions {

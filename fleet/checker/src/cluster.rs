@@ -1,7 +1,8 @@
-//! Reads of one cluster's caches: a thread that disturbs them as little as it can.
+//! The reader of one cluster's caches: a thread that disturbs them as little as possible.
 //!
-//! `mg KEY f v u` makes no item more recent (`u`), and asks for no unique, which an item may have to be given. It is counted as a get. Of an item that is marked as
-//! stale, or that somebody was to fill, it may win the right to fill it (`W`): that is given back at once.
+//! `mg KEY f v u` does not make an item more recent (`u`), and requests no cas unique, which the
+//! server might have to assign first. It counts as a get. For an item that is stale, or that a
+//! client is to fill, it may win the right to fill it (`W`), which is given back at once.
 
 use crate::counters::{ClusterCount, ClusterCounts, Health};
 use crate::judge::Tag;
@@ -26,7 +27,7 @@ const VALUE_MAX: u32 = 64 << 20;
 pub(crate) enum Dialect {
     #[default]
     Meta,
-    /// `get KEY`: it makes items more recent, and does not tell what is stale.
+    /// `get KEY`: it makes items more recent, and does not show whether they are stale.
     Classic,
 }
 
@@ -37,7 +38,7 @@ pub(crate) struct Cluster {
     pub(crate) name: String,
     pub(crate) target: Target,
     pub(crate) dialect: Dialect,
-    /// What is put before each key.
+    /// A prefix of every key.
     pub(crate) prefix: String,
     pub(crate) counts: Arc<ClusterCounts>,
     pub(crate) replies: Sender<Reply>,
@@ -54,7 +55,7 @@ impl Cluster {
                 [first].into_iter().chain(requests.try_iter().take(TOGETHER - 1)).collect();
             let mut found = Vec::new();
             let read = self.read(&mut connection, &batch, &mut found);
-            let health = if read.is_ok() { Health::Up } else { Health::Away };
+            let health = if read.is_ok() { Health::Up } else { Health::Down };
             let before = self.counts.set_up(health);
             if let Err(error) = read {
                 // Replies that are still to come are for other keys.
@@ -125,7 +126,8 @@ impl Cluster {
         name.extend_from_slice(key);
     }
 
-    /// What `mg` has won somebody else may win again: of a stale item by marking it once more, of a missing one by its removal.
+    /// Gives back the right to fill an item that `mg` has won: marks a stale item again, and
+    /// removes a missing one.
     fn give_back(&self, connection: &mut Connection, key: &[u8]) -> Result<(), TextError> {
         let (mut request, mut name) = (Vec::new(), Vec::new());
         self.name_of(key, &mut name);
@@ -147,8 +149,8 @@ impl Cluster {
     }
 }
 
-/// What a reply that is no value says about a key; `None` if it is none to a get. A failure, such as of a router whose
-/// server is down, is about one key: the replies behind it are for others.
+/// Interprets a reply without a value; `None` if it is no reply to a get. A failure, such as of a
+/// router whose server is down, concerns one key: the replies behind it are for others.
 fn without_value(reply: &client::Reply<'_>) -> Option<Cached> {
     match *reply {
         client::Reply::End | client::Reply::Line(reply::META_MISS) => Some(Cached::Miss),
@@ -172,7 +174,7 @@ fn meta(connection: &mut Connection, won: impl FnOnce()) -> Result<Option<Cached
     if is_won {
         won();
     }
-    // Without a value it is an item that somebody is to fill.
+    // An item without a value is one that a client is to fill.
     let is_empty = value.is_empty() && (is_won || line.has(b'Z'));
     Ok(Some(if line.has(b'X') || is_empty { Cached::Miss } else { item(flags, value) }))
 }
@@ -202,7 +204,7 @@ mod tests {
     use std::time::Duration;
 
     /// What a cluster is said to have under three keys when its cache answers this.
-    fn asked(dialect: Dialect, answers: &'static str) -> (Vec<Cached>, u64) {
+    fn cached_after(dialect: Dialect, answers: &'static str) -> (Vec<Cached>, u64) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let endpoint = listener.local_addr().unwrap().to_string().parse().unwrap();
         let cache = guira_sync::thread::spawn(move || {
@@ -238,15 +240,15 @@ mod tests {
         let item = || Cached::Item(Content::of_item(0, b"x".to_vec()));
         let expected = (vec![Cached::Miss, Cached::Failed, item()], 1);
         let answers = "EN\r\nSERVER_ERROR unavailable\r\nVA 1 f0\r\nx\r\n";
-        assert_eq!(asked(Dialect::Meta, answers), expected);
+        assert_eq!(cached_after(Dialect::Meta, answers), expected);
         let answers = "END\r\nCLIENT_ERROR bad command line format\r\nVALUE c 0 1\r\nx\r\nEND\r\n";
-        assert_eq!(asked(Dialect::Classic, answers), expected);
+        assert_eq!(cached_after(Dialect::Classic, answers), expected);
     }
 
     #[test]
     fn what_is_no_answer_ends_what_is_known() {
         let expected = (vec![Cached::Miss, Cached::Failed, Cached::Failed], 2);
-        assert_eq!(asked(Dialect::Meta, "EN\r\nERROR\r\nEN\r\n"), expected);
-        assert_eq!(asked(Dialect::Classic, "END\r\nnonsense\r\nEND\r\n"), expected);
+        assert_eq!(cached_after(Dialect::Meta, "EN\r\nERROR\r\nEN\r\n"), expected);
+        assert_eq!(cached_after(Dialect::Classic, "END\r\nnonsense\r\nEND\r\n"), expected);
     }
 }

@@ -15,14 +15,15 @@ use std::num::{NonZeroU32, NonZeroU64};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// One hint in so many is sampled.
+/// One hint in this many is sampled.
 const SAMPLE: NonZeroU64 = NonZeroU64::new(1000).unwrap();
-/// The delays of the paper, in milliseconds, and those that may be given.
+/// The delays of the paper in milliseconds, and the most delays.
 const DELAYS_MS: [u32; 5] = [1000, 10_000, 60_000, 600_000, 3_600_000];
 const DELAYS_MAX: usize = 16;
-/// Samples that may be under way. One takes some hundred bytes, and as much again for each cluster that is being asked.
+/// The most samples in flight. One takes some hundred bytes, and as much again for each cluster
+/// that is being read.
 const UNDER_WAY_MAX: usize = 100_000;
-/// How long a cluster may take to answer, in milliseconds.
+/// The timeout of a cluster in milliseconds.
 const TIMEOUT_MS: NonZeroU32 = NonZeroU32::new(1000).unwrap();
 
 #[derive(Debug, thiserror::Error)]
@@ -41,7 +42,7 @@ pub enum ConfigError {
     Token(#[from] TokenError),
 }
 
-/// What a checker is to do.
+/// The configuration of a checker.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Config {
@@ -149,7 +150,7 @@ impl Config {
         Ok(config)
     }
 
-    /// What a line alone does not tell.
+    /// Checks what serde does not.
     fn check(&self) -> Result<(), String> {
         let mut names = HashSet::new();
         if self.clusters.iter().any(|cluster| cluster.name.is_empty()) {
@@ -168,10 +169,10 @@ impl Config {
         if let Some(place) = &self.admin {
             guira_web::place(place).map_err(|error| format!("admin {error}"))?;
         }
-        let asks = self.checks.iter().any(|check| check.query.is_some());
+        let has_query = self.checks.iter().any(|check| check.query.is_some());
         match &self.database {
-            Some(_) if !asks => return Err("[database] is set, but no check has a query".to_owned()),
-            None if asks => return Err("a check has a query, but [database] is missing".to_owned()),
+            Some(_) if !has_query => return Err("[database] is set, but no check has a query".to_owned()),
+            None if has_query => return Err("a check has a query, but [database] is missing".to_owned()),
             Some(DatabaseConfig::MariaDb(server) | DatabaseConfig::Postgres(server)) => {
                 let checked = server.tls.as_ref().map_or(Ok(()), |tls| tls.check(&server.address));
                 checked.map_err(|error| format!("of the database: {error}"))?;
@@ -187,7 +188,8 @@ impl Config {
         self.statements().map(drop)
     }
 
-    /// What each kind of keys is asked for. Without checks there is one kind, and clusters are compared with each other.
+    /// The query for each kind of keys. Without checks there is one kind, and clusters are compared
+    /// with each other.
     pub(crate) fn statements(&self) -> Result<Vec<(Pattern, Option<Statement>)>, String> {
         let statement = |check: &Check| {
             let statement =
@@ -231,7 +233,8 @@ impl Config {
         })
     }
 
-    /// How the database is reached, if one is asked. Its files can be used.
+    /// The connection settings of the database, if one is configured. Its certificate files were
+    /// read.
     pub(crate) fn database(&self) -> Result<Option<Database>, ConfigError> {
         let (kind, server) = match &self.database {
             None => return Ok(None),

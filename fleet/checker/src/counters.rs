@@ -1,4 +1,4 @@
-//! What is counted beside what is found. Each figure is a row, and its name in `/metrics`.
+//! The counters other than the results. Each is a row with its name in `/metrics`.
 
 use guira_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -20,7 +20,7 @@ guira_sync::counters! {
     }
 }
 
-/// Counters, and whether what they are of could be asked the last time.
+/// The counters of the database or of a cluster, and whether it was reachable when last used.
 #[derive(Debug)]
 pub(crate) struct Tallies<const N: usize> {
     /// Relaxed: they are only printed.
@@ -46,7 +46,7 @@ impl<const N: usize> Tallies<N> {
 
     /// Returns what it was before.
     pub(crate) fn set_up(&self, health: Health) -> Health {
-        if self.is_up.swap(health == Health::Up, Ordering::Relaxed) { Health::Up } else { Health::Away }
+        if self.is_up.swap(health == Health::Up, Ordering::Relaxed) { Health::Up } else { Health::Down }
     }
 
     pub(crate) fn is_up(&self) -> bool {
@@ -57,7 +57,7 @@ impl<const N: usize> Tallies<N> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Health {
     Up,
-    Away,
+    Down,
 }
 
 pub(crate) type Counts = Tallies<{ Count::COUNT }>;

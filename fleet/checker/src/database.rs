@@ -22,7 +22,7 @@ pub(crate) enum Kind {
 pub(crate) struct Database {
     pub(crate) kind: Kind,
     pub(crate) server: Server,
-    /// Where the tables of queries are.
+    /// The database that has the tables of queries.
     pub(crate) name: String,
 }
 
@@ -41,7 +41,8 @@ impl Client {
             Kind::MariaDb => {
                 let (mut packets, _version) = mariadb::connect(&database.server)?;
                 mariadb::execute(&mut packets, "SET SESSION TRANSACTION READ ONLY")?;
-                // Each query is to see what was committed before it, and not what the first one saw.
+                // Each query has to see all commits before it, and not the snapshot of the first
+                // query.
                 mariadb::execute(&mut packets, "SET SESSION autocommit = 1")?;
                 mariadb::execute(&mut packets, &format!("USE {}", mariadb::identifier(&database.name)))?;
                 Ok(Client::MariaDb(packets))
@@ -81,7 +82,7 @@ impl Client {
 /// The database, its queries, and the channel for its replies.
 pub(crate) struct Queries {
     pub(crate) database: Database,
-    /// Those of checks that have one.
+    /// The patterns of checks, with their statements if they have any.
     pub(crate) checks: Vec<(Pattern, Option<Statement>)>,
     pub(crate) counts: Arc<Counts>,
     pub(crate) replies: Sender<Reply>,
@@ -98,13 +99,13 @@ impl Queries {
             let health = match &found {
                 Err(error) if self.stop.check().is_ok() => {
                     self.fail(error, &key);
-                    if matches!(error, SourceError::Refused(_)) { Health::Up } else { Health::Away }
+                    if matches!(error, SourceError::Refused(_)) { Health::Up } else { Health::Down }
                 }
                 Err(_) => return,
                 Ok(_) => Health::Up,
             };
             self.counts.set_up(health);
-            if health == Health::Away {
+            if health == Health::Down {
                 client = None;
             }
             if self.replies.send(Reply::Database { tag, found: found.ok() }).is_err() {
@@ -137,7 +138,8 @@ impl Queries {
     }
 }
 
-/// What a row says: its first column is the value, and its second one, if there is one, the version. A NULL is no value.
+/// The content of a row: the first column is the value, and the second, if there is one, the
+/// version. NULL is no value.
 fn content(row: Option<Vec<Option<Vec<u8>>>>) -> Option<Content> {
     let Some(row) = row else { return Some(Content(None)) };
     let mut columns = row.into_iter();

@@ -1,7 +1,7 @@
-//! Where hints come from: connections on which deletes are sent, as an invalidator or a router sends them to a cache.
+//! Receives hints: connections on which an invalidator or a router sends deletes as to a cache.
 //!
-//! There is nothing under any key here, so that every delete is answered as one that found nothing. Nobody is held up: what is done about a hint is to look whether
-//! its key is looked after already, and to count.
+//! No key exists here, so every delete is answered as a miss. Senders are not delayed: a hint is
+//! only counted, and its key is compared with the sampled ones.
 
 use crate::counters::Count;
 use crate::shared::Shared;
@@ -32,7 +32,7 @@ impl Drop for Place {
     }
 }
 
-/// Takes connections until it is told to stop.
+/// Accepts connections until the checker stops.
 pub(crate) fn listen(listener: &Listener, shared: &Arc<Shared>) {
     let open = Arc::new(AtomicUsize::new(0));
     loop {

@@ -1,12 +1,14 @@
-//! What is to be asked, and what the answers mean. Times are since a moment that the caller chooses.
+//! Decides which requests are due, and judges their replies. Times are relative to a moment that
+//! the caller chooses.
 //!
 //! ```text
 //! hint ── database: the base ─┬─ delay ── caches ── what differs? ── database: as before? ── inconsistent
-//!                             └─ next delay …                             └ changed: a new base, and delays anew
+//!                             └─ next delay …                             └ changed: a new base, and all delays again
 //! ```
 //!
-//! A cache is read between two readings of the database that say the same, so that no change in between makes it look wrong. What equals the first reading is not
-//! looked up again, but at the first look: a hint may come a moment before its change can be seen.
+//! A cache is read between two equal readings of the database, so that no change in between makes
+//! it look wrong. A value that equals the first reading is not checked again, except at the first
+//! look: a hint may arrive a moment before its change is visible.
 
 use crate::look::{Look, Stage, Wrong};
 use crate::pattern::Pattern;
@@ -18,10 +20,10 @@ use std::time::Duration;
 
 const EXAMPLES_MAX: usize = 100;
 
-/// How long after it was found that clusters differ they are asked again, if there is no database to ask.
+/// The pause before clusters that differ are read again, if there is no database.
 const AGAIN_AFTER: Duration = Duration::from_millis(500);
 
-/// So many changes of a key are followed that nobody tells of.
+/// The most changes of a key in a row that are followed without a hint.
 const UNTOLD_MAX: u8 = 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,13 +65,13 @@ struct Sample {
     key: Box<[u8]>,
     check: usize,
     origin: Origin,
-    /// So many changes before this one were told by the database alone.
+    /// The number of changes before this one that came without a hint.
     untold: u8,
-    told: Duration,
-    /// Delays count from here: what the database has was known.
+    changed: Duration,
+    /// The start of the delays: the value of the database was known.
     zero: Duration,
     base: Option<Content>,
-    /// The delay that is looked at next.
+    /// The next delay to look at.
     next: usize,
     look: Option<Look>,
     round: u32,
@@ -77,10 +79,10 @@ struct Sample {
     due: Option<Due>,
 }
 
-/// When something is to be done about a sample.
+/// A time at which a sample has to be read, and the sample.
 type Due = (Duration, u64);
 
-/// The samples under way, and what was found of those before.
+/// The samples in flight, and the results of all earlier ones.
 #[derive(Debug)]
 pub(crate) struct Judge {
     settings: Settings,
@@ -154,7 +156,7 @@ impl Judge {
             check,
             origin,
             untold,
-            told: now,
+            changed: now,
             zero: now,
             base: None,
             next: 0,
@@ -214,7 +216,7 @@ impl Judge {
         if let Some(look) = &mut sample.look {
             if look.stage == Stage::Pause && next.is_none_or(|next| now < next) {
                 look.again();
-                self.ask_caches(id);
+                self.query_caches(id);
                 if let Some(next) = next {
                     self.schedule(id, next);
                 }
@@ -247,11 +249,11 @@ impl Judge {
                 Some(next) => self.schedule(id, next),
                 None => {}
             }
-            return self.ask_caches(id);
+            return self.query_caches(id);
         }
     }
 
-    fn ask_caches(&mut self, id: u64) {
+    fn query_caches(&mut self, id: u64) {
         let Some(sample) = self.samples.get_mut(&id) else { return };
         let Some(look) = &sample.look else { return };
         sample.round += 1;
@@ -276,7 +278,8 @@ impl Judge {
         let mut wrong = Vec::new();
         match (look.stage, against, &sample.base) {
             (Stage::Again, ..) => wrong = look.close_by_each_other(),
-            // The base may be from before the change, if it was told of before it could be seen: the first look does not rely on it.
+            // The base may be from before the change, if the hint came early: the first look does
+            // not rely on it.
             (_, Against::Database, Some(base))
                 if look.is_first() && look.has_items() || look.match_with(base) =>
             {
@@ -303,7 +306,7 @@ impl Judge {
         self.schedule(id, next.map_or(again, |next| next.min(again)));
     }
 
-    /// The database has answered; none is that it could not be asked.
+    /// Handles a reply of the database; `None` if the query failed.
     pub(crate) fn database(&mut self, tag: Tag, found: Option<Content>, now: Duration) {
         let id = tag.sample;
         let Some(sample) = self.samples.get_mut(&id).filter(|sample| sample.round == tag.round) else {
@@ -353,8 +356,8 @@ impl Judge {
                 self.more_examples += 1;
                 continue;
             }
-            let (key, told, origin) = (sample.key.to_vec(), sample.told, sample.origin);
-            self.examples.push(Example { key, cluster, told, origin, cache, truth, seen: [at, at] });
+            let (key, changed, origin) = (sample.key.to_vec(), sample.changed, sample.origin);
+            self.examples.push(Example { key, cluster, changed, origin, cache, truth, seen: [at, at] });
         }
     }
 
@@ -380,7 +383,7 @@ impl Judge {
         }
     }
 
-    /// Nothing more is looked at of a sample: all that is open has this outcome.
+    /// Ends a sample: its remaining checks get this outcome.
     fn give_up(&mut self, id: u64, outcome: Outcome) {
         let Some(sample) = self.samples.get_mut(&id) else { return };
         let rest = sample.next..self.settings.delays.len();

@@ -6,8 +6,9 @@
 //!                      Report     └─ Queries ── the database
 //! ```
 //!
-//! A hint says that a key was changed. At delays after it every cluster is asked what it has under the key, and what differs from the database is an inconsistency.
-//! Nothing is written, but for what a read has to give back.
+//! A hint says that a key was changed. At several delays after it, the checker reads the key from
+//! every cluster; a value that differs from the database is an inconsistency. Nothing is written,
+//! except to give back a right to fill.
 //!
 //! [`probe`] measures the latency of invalidation without a database.
 

@@ -1,18 +1,19 @@
-//! What all caches have under a key, at one delay.
+//! The state of a key in all caches, at one delay.
 
 use crate::report::Outcome;
 use crate::sight::{Cached, Content};
 use std::time::Duration;
 
-/// A cache that answers later, or later by half of the delay, does not tell what it had at the delay.
+/// A reply that is later than this, or than half of the delay, does not show the state at the
+/// delay.
 const LATE_MAX: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     Caches,
-    /// Some have not what the database had: does it have that still?
+    /// Some caches differ from the first reading of the database, which is repeated.
     Database,
-    /// Clusters differ, and are asked again after a pause.
+    /// Clusters differ, and are read again after a pause.
     Pause,
     Again,
 }
@@ -20,7 +21,7 @@ pub(crate) enum Stage {
 #[derive(Debug)]
 pub(crate) struct Look {
     pub(crate) delay: usize,
-    /// Answers count until then.
+    /// Replies count until this time.
     end: Duration,
     pub(crate) stage: Stage,
     /// Caches that have not answered.
@@ -34,7 +35,7 @@ pub(crate) struct Look {
 pub(crate) type Wrong = (usize, Content, Content);
 
 impl Look {
-    /// The look with this number, which is due `after` so long from `zero`.
+    /// The look with this number, which is due `after` the time `zero`.
     pub(crate) fn new(delay: usize, (zero, after): (Duration, Duration), clusters: usize) -> Self {
         let (items, outcomes) = (vec![None; clusters], vec![None; clusters]);
         let end = zero + after + LATE_MAX.min(after / 2);
@@ -50,12 +51,12 @@ impl Look {
         self.items.iter().any(Option::is_some)
     }
 
-    /// The clusters that are to be asked, or asked again.
+    /// The clusters that are to be read, or read again.
     pub(crate) fn open(&self) -> impl Iterator<Item = usize> + '_ {
         self.outcomes.iter().enumerate().filter(|(_, outcome)| outcome.is_none()).map(|(cluster, _)| cluster)
     }
 
-    /// Asks those that are open once more.
+    /// Reads the open clusters again.
     pub(crate) fn again(&mut self) {
         self.stage = Stage::Again;
         self.left = self.open().count();
@@ -73,7 +74,7 @@ impl Look {
                 None
             }
             Cached::Item(item) if self.items[cluster].as_ref() == Some(&item) => None,
-            // It has moved on since.
+            // The cache has changed since.
             Cached::Item(_) | Cached::Miss => Some(Outcome::Consistent),
         };
         self.left = self.left.saturating_sub(1);
@@ -95,7 +96,7 @@ impl Look {
         self.outcomes.iter_mut().filter(|open| open.is_none()).for_each(|open| *open = Some(outcome));
     }
 
-    /// Settles what is open as wrong, since the database has this.
+    /// Settles all open clusters as wrong, since the database has this value.
     pub(crate) fn close_as_wrong(&mut self, truth: &Content) -> Vec<Wrong> {
         let wrong = |cluster: usize| Some((cluster, self.items[cluster].clone()?, truth.clone()));
         let wrong = self.open().filter_map(wrong).collect();
@@ -103,7 +104,7 @@ impl Look {
         wrong
     }
 
-    /// Settles clusters that have the same, if all of them do, or nobody to be compared with; returns whether they differ.
+    /// Settles all open clusters if they agree or there is only one; returns whether they differ.
     pub(crate) fn agree(&mut self) -> bool {
         let mut items = self.open().filter_map(|cluster| self.items[cluster].as_ref());
         let Some(first) = items.next() else { return false };
@@ -136,7 +137,7 @@ impl Look {
         wrong
     }
 
-    /// What was found, once nothing is open.
+    /// The results, once no cluster is open.
     pub(crate) fn outcomes(&self) -> impl Iterator<Item = Outcome> + Clone + '_ {
         self.outcomes.iter().map(|outcome| outcome.unwrap_or(Outcome::Unknown))
     }

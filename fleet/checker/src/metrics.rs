@@ -1,4 +1,4 @@
-//! What `/metrics` shows.
+//! The metrics of a checker, as `/metrics` shows them.
 
 use crate::counters::{ClusterCount, Count};
 use crate::report::Tally;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer};
 /// No value of a key has this byte: `user:{id}` is not the pattern of `user:7:friends`.
 const SEPARATOR: u8 = b':';
 
-/// Which keys there are of a kind, and what is known by them.
+/// The pattern of a kind of keys, and the names of its parts.
 #[derive(Clone, Debug)]
 pub(crate) struct Pattern {
     parts: Vec<Part>,
@@ -99,7 +99,7 @@ impl Statement {
         read.into_iter().map(piece).collect::<Result<_, _>>().map(Statement)
     }
 
-    /// As MariaDB takes it: values are digits of their bytes.
+    /// The statement for MariaDB: values are written as hexadecimal literals.
     pub(crate) fn with_literals(&self, values: &[&[u8]]) -> String {
         let text = |piece: &Piece| match piece {
             Piece::Text(text) => text.clone(),
@@ -108,7 +108,8 @@ impl Statement {
         self.0.iter().map(text).collect()
     }
 
-    /// As PostgreSQL takes it, which is sent the values in the order of their names beside it.
+    /// The statement for PostgreSQL, with numbered parameters. The values are sent beside it, in
+    /// the order of the returned indexes.
     pub(crate) fn with_numbers(&self) -> (String, Vec<usize>) {
         let mut used: Vec<usize> = Vec::new();
         let mut text = String::new();

@@ -1,10 +1,10 @@
-//! What was found.
+//! The results of the checker.
 
 use crate::probe::nines;
 use crate::sight::Content;
 use std::time::Duration;
 
-/// What was found of a hint at one delay.
+/// The result of a hint at one delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Consistent,
@@ -14,7 +14,7 @@ pub(crate) enum Outcome {
     Superseded,
 }
 
-/// What is found of several clusters together: the first of these that is found of one.
+/// The overall result of several clusters: the first of these that one of them has.
 const WORST: [Outcome; 5] =
     [Outcome::Inconsistent, Outcome::Unknown, Outcome::Superseded, Outcome::Consistent, Outcome::Missing];
 
@@ -24,15 +24,15 @@ impl Outcome {
     }
 }
 
-/// Hints by what was found of them.
+/// The number of hints by result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// The cache had what the database has.
+    /// The cache had the value of the database.
     pub consistent: u64,
-    /// It had nothing, or what says itself that it is stale.
+    /// The cache had no value, or one that is marked as stale.
     pub missing: u64,
     pub inconsistent: u64,
-    /// The cache or the database could not be asked, or not in time.
+    /// The cache or the database could not be read, or not in time.
     pub unknown: u64,
     /// The key was changed again before.
     pub superseded: u64,
@@ -76,12 +76,12 @@ impl Tally {
     }
 }
 
-/// What was found at one delay.
+/// The results of all samples read at one delay after their delete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AtDelay {
     pub delay: Duration,
     pub all: Tally,
-    /// Of the clusters of each region.
+    /// For the clusters of each region.
     pub regions: Vec<Tally>,
     pub clusters: Vec<Tally>,
 }
@@ -91,31 +91,31 @@ pub struct AtDelay {
 pub struct Example {
     pub key: Vec<u8>,
     pub cluster: usize,
-    /// When the change was told of, or seen.
-    pub told: Duration,
+    /// When the hint came, or the change was seen.
+    pub changed: Duration,
     pub origin: Origin,
     pub cache: Content,
-    /// What the database has; what another cluster has, if clusters are compared with each other.
+    /// The value of the database; that of another cluster if clusters are compared with each other.
     pub truth: Content,
-    /// The first and the last delay at which it was so.
+    /// The first and the last delay at which the cache was wrong.
     pub seen: [Duration; 2],
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     Hint,
-    /// The database had another value than before, and nobody had said so.
+    /// The value of the database changed without a hint.
     Database,
 }
 
-/// All that was found so far.
+/// All results so far.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
     pub counts: Counted,
     pub under_way: usize,
     pub delays: Vec<AtDelay>,
     pub examples: Vec<Example>,
-    /// Those that found no room among the examples.
+    /// Failures beyond the limit of examples.
     pub more_examples: u64,
     /// A key of no pattern.
     pub unmatched: Option<Vec<u8>>,
@@ -127,8 +127,8 @@ pub struct Counted {
     /// Their keys are of no pattern.
     pub unmatched: u64,
     pub sampled: u64,
-    /// Those that would have been sampled, had there been room.
+    /// Hints that would have been sampled, but for the limit of samples.
     pub dropped: u64,
-    /// Changes that only the database has told of.
+    /// Changes that only the database reported.
     pub untold: u64,
 }

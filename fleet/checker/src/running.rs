@@ -31,18 +31,19 @@ const TURN: Duration = Duration::from_millis(10);
 pub struct Running {
     shared: Arc<Shared>,
     admin: Option<Admin>,
-    /// Where hints come from, beside standard input.
+    /// The address at which hints arrive, beside standard input.
     hints_at: Option<Endpoint>,
     clusters: Vec<SyncSender<cluster::KeyRequest>>,
     database: Option<SyncSender<database::RowRequest>>,
     replies: Receiver<Reply>,
 }
 
-/// Starts a checker, which takes hints from connections, and the keys of `source` if there is one. Requests are sent by
-/// [`Running::run`].
+/// Starts a checker, which reads hints from connections, and keys from `source` if there is one.
+/// [`Running::run`] sends the requests.
 ///
 /// # Errors
-/// When there is nowhere that hints come from, a file cannot be used, or what the system says. That a cluster or the database cannot be reached is none.
+/// If there is no source of hints, a file cannot be used, or the system refuses a resource. An
+/// unreachable cluster or database is no error.
 pub fn start(config: &Config, source: Option<Box<dyn BufRead + Send>>) -> Result<Running, StartError> {
     if config.listen.is_none() && source.is_none() {
         return Err(StartError::Unsuitable("no source of hints: set listen, or use --stdin".to_owned()));

@@ -1,4 +1,4 @@
-//! What all threads of a checker share.
+//! State shared by all threads of a checker.
 
 use crate::config::{ClusterConfig, Config};
 use crate::counters::{ClusterCounts, Counts};
@@ -19,7 +19,7 @@ pub(crate) struct Named {
     pub(crate) counts: Arc<ClusterCounts>,
 }
 
-/// What is read from standard input.
+/// The use of standard input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reads {
     Keys,

@@ -1,10 +1,10 @@
-//! What was read, as far as it is kept: enough to compare it, and to show it.
+//! The part of a value that is kept: enough to compare and to show it.
 
 use guira_client::lookaside::Value;
 use ring::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
 use std::fmt;
 
-/// So many bytes of a value are kept to be shown.
+/// The bytes of a value that are kept for display.
 const HEAD_MAX: usize = 64;
 
 #[derive(Clone, Debug)]
@@ -43,12 +43,13 @@ impl fmt::Display for Sight {
     }
 }
 
-/// What there is under a key: a value, or that the database has none.
+/// The content of a key: a value, or the fact that the database has none.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Content(pub(crate) Option<Sight>);
 
 impl Content {
-    /// What an item with these flags and bytes says. One that no look-aside client has stored is its bytes.
+    /// Parses an item with these flags and bytes. If no look-aside client stored it, its bytes are
+    /// the value.
     pub(crate) fn of_item(flags: u32, data: Vec<u8>) -> Self {
         match Value::of_item(flags, &data) {
             Some(value) => Content(value.map(|value| Sight::of(value.data(), value.version()))),

@@ -1,4 +1,4 @@
-//! What the admin listener tells of a checker.
+//! The admin listener of a checker: readiness, status and metrics.
 
 use crate::metrics;
 use crate::report::{Example, Origin, Tally};
@@ -34,7 +34,7 @@ impl Site for CheckerSite {
 
     fn look(&mut self) {}
 
-    /// That it answers is all: what it cannot reach it counts as not known.
+    /// A checker that answers is healthy: what it cannot reach, it counts as unknown.
     fn fault(&mut self) -> Option<String> {
         None
     }
@@ -48,7 +48,7 @@ impl Site for CheckerSite {
     }
 }
 
-/// What the page shows; `now` is in milliseconds of any clock.
+/// The data of the page; `now` is in milliseconds of any clock.
 fn status(shared: &Shared, now: u64) -> Value {
     let report = shared.report();
     let tally = |tally: &Tally| {
@@ -74,7 +74,7 @@ fn status(shared: &Shared, now: u64) -> Value {
         json!({
             "key": example.key.escape_ascii().to_string(),
             "cluster": shared.clusters[example.cluster].name,
-            "told": shared.started + example.told.as_secs(),
+            "told": shared.started + example.changed.as_secs(),
             "hinted": example.origin == Origin::Hint,
             "cache": example.cache.to_string(),
             "truth": example.truth.to_string(),

@@ -1,18 +1,19 @@
-//! A page that is made of many items: what it needs is a graph, of which everything that does not depend on something else is asked for at once
-//! (*Scaling Memcache at Facebook*, section 3.1).
+//! A page that consists of many items. The items form a graph; all items that do not depend on each
+//! other are requested at once (*Scaling Memcache at Facebook*, section 3.1).
 //!
-//! `cargo run --example pages -- SERVER…` stores the items of a page at these servers, and reads them in both ways: one after the other, and as the
-//! graph allows.
+//! `cargo run --example pages -- SERVER…` stores the items of a page at these servers, and reads
+//! them in both ways: one after the other, and level by level.
 
 use guira_client::pools::{Builder, Client, Error, Store};
 use guira_sync::clock::Stopwatch;
 
-/// What is known of an item: its value names the items that are needed next.
+/// The keys of further items, which the value of an item names.
 fn needs(value: &[u8]) -> Vec<String> {
     String::from_utf8_lossy(value).split_whitespace().map(str::to_owned).collect()
 }
 
-/// The graph of a page: a user, whose friends have posts, which have comments. Each item with those that it names; 24 keys a batch in the mean.
+/// The graph of a page: a user, whose friends have posts, which have comments. Each item has the
+/// keys that it names; a batch has 24 keys on average.
 fn page(number: u64) -> Vec<(String, String)> {
     let key = |kind: &str, at: u64| format!("{kind}:{number}:{at}");
     let all =
@@ -27,7 +28,8 @@ fn page(number: u64) -> Vec<(String, String)> {
     items
 }
 
-/// Reads a page, so many keys at once: returns its items, and how many times it was waited for servers.
+/// Reads a page in batches of `at_once` keys: returns the number of items, and the number of round
+/// trips.
 fn read(client: &Client, root: &str, at_once: usize) -> Result<(usize, usize), Error> {
     let (mut wanted, mut items, mut trips) = (vec![root.to_owned()], 0, 0);
     while !wanted.is_empty() {
@@ -35,7 +37,7 @@ fn read(client: &Client, root: &str, at_once: usize) -> Result<(usize, usize), E
         for batch in wanted.chunks(at_once) {
             trips += 1;
             for found in client.get_many(batch) {
-                // A real page would ask its database for what is missing.
+                // A real page would read missing items from its database.
                 if let Some(item) = found? {
                     items += 1;
                     next.extend(needs(&item.value));

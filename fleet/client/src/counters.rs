@@ -4,7 +4,7 @@ use guira_sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! counters {
     ($($name:ident $about:literal)*) => {
-        /// What a client and its clones have done since the first of them was made.
+        /// Counters of a client and its clones, since the first of them was created.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct Counters {

@@ -1,8 +1,9 @@
 //! Clients of Guira.
 //!
-//! [`lookaside`] is for applications: a cache beside their database. [`pools`] has many servers, and goes to each without a router between. [`mica`] sends datagrams to the thread that owns
-//! their keys, over any path of guira-transport. [`text`] is one blocking connection that speaks text, for tools that ask
-//! a node now and then.
+//! [`lookaside`] is for applications: a cache beside their database. [`pools`] spreads keys over
+//! many servers without a router. [`mica`] sends datagrams to the thread that owns their keys, over
+//! any path of guira-transport. [`text`] is one blocking connection with the text protocols, for
+//! tools that query a node now and then.
 
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! What a client needs to speak TLS.
+//! The TLS setup of a client.
 
 use std::path::Path;
 
@@ -7,9 +7,9 @@ use guira_transport::{TlsClientOptions, TlsConnector, TlsError};
 /// Which servers a client trusts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trust<'a> {
-    /// Those whose certificate is signed by one of the authorities in this PEM file.
+    /// Servers whose certificate is signed by an authority in this PEM file.
     Authority(&'a Path),
-    /// All of them: certificates are not verified.
+    /// All servers: certificates are not verified.
     Anyone,
 }
 

@@ -9,7 +9,7 @@ pub enum Stage {
     Announced,
     /// They are in the new place, which is filled from the former one.
     Warming,
-    /// The former place is not asked any more. Deletes still go to it.
+    /// The former place is no longer read. Deletes still go to it.
     Ending,
 }
 
@@ -42,6 +42,6 @@ pub struct Resize {
     pub from: usize,
     pub to: usize,
     pub stage: Stage,
-    /// As that of a [`Handover`].
+    /// As in [`Handover`].
     pub since_s: u64,
 }

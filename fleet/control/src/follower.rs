@@ -1,6 +1,7 @@
-//! The pools of etcd as a router sees them: the texts of configurations, followed by a thread of their own.
+//! Follows the pools in etcd for a router, on a thread of its own, and returns their definitions.
 //!
-//! The last good state is kept: an etcd that is unreachable, has lost a pool or has a broken one changes nothing.
+//! The last valid state is kept: nothing changes when etcd is unreachable, or a pool is missing or
+//! broken.
 
 use crate::counts::{ControlCount, ControlCounts};
 use crate::etcd::{Etcd, EtcdError, EtcdOptions};
@@ -13,18 +14,19 @@ use std::io;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// The prefix of the name of a pool in a configuration.
+/// The prefix of a pool's name in a configuration.
 pub const ETCD: &str = "etcd:";
 
-/// How long a change is waited for in one request. A connection that has died, and a member that hangs, are found by the next one: within what a
-/// drain allows routers for hearing of a step.
+/// The longest wait for a change in one request. A dead connection or a hanging member delays the
+/// router by this time, which a drain allows between its steps.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Changes that follow each other are seen together, and an etcd that ends every watch is not asked all the time.
+/// Gathers changes that follow each other, and bounds the requests to an etcd that ends every
+/// watch.
 const SPACING: Duration = Duration::from_millis(100);
-/// The wait before the next request to an etcd that has not answered.
+/// The wait after a failed request.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Follows the pools of a cluster of etcd.
+/// Follows the pools of an etcd cluster.
 #[derive(Debug)]
 pub struct Follower {
     shared: Arc<Shared>,
@@ -34,26 +36,26 @@ pub struct Follower {
 struct Shared {
     /// LOCK: follower. Leaf.
     state: Mutex<State>,
-    /// The first answer, or the first failure, is there.
+    /// Signals the first reply or the first failure.
     came: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Definitions that were good last, by pool.
+    /// The last valid definition of each pool.
     pools: BTreeMap<String, String>,
-    /// etcd has answered once.
+    /// Whether etcd has replied once.
     has_answered: bool,
-    /// Why it has not answered last.
+    /// The error of the last request, if it failed.
     failure: Option<String>,
 }
 
 impl Follower {
-    /// Starts to follow. `notify` is called when a pool is another one than before, on the follower's thread, which ends some time after
-    /// the follower is dropped.
+    /// Starts to follow. `notify` is called when a pool has changed, on the follower's thread,
+    /// which ends some time after the follower is dropped.
     ///
     /// # Errors
-    /// A certificate cannot be read, or the system has no threads left.
+    /// When a certificate cannot be read, or the system has no threads left.
     pub fn start(
         options: EtcdOptions,
         counts: Arc<ControlCounts>,
@@ -73,11 +75,12 @@ impl Follower {
         Ok(Follower { shared })
     }
 
-    /// The definition of a pool, for a configuration to inherit from. It is waited for the first answer for `patience`, also if there is one that was kept: what
-    /// is sent by an old one, such as a delete, goes to a server that has lost its slot.
+    /// The definition of a pool, for a configuration to inherit from. Waits up to `patience` for
+    /// the first reply of etcd even if a definition is kept from an earlier run: with an outdated
+    /// definition deletes go to a server that has lost its slot.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason that there is no definition.
     pub fn definition(&self, name: &str, patience: Duration) -> Result<String, String> {
         let mut state = self.shared.state();
         let since = Stopwatch::start();
@@ -96,7 +99,7 @@ impl Follower {
         }
     }
 
-    /// A definition that was kept: it counts until etcd has another one.
+    /// Keeps a definition from an earlier run until etcd returns another one.
     pub fn remember(&self, name: &str, text: &str) {
         self.shared.state().pools.entry(name.to_owned()).or_insert_with(|| text.to_owned());
     }
@@ -113,12 +116,12 @@ impl Shared {
 }
 
 struct Follow {
-    /// Gone when no follower is left.
+    /// Fails to upgrade once the last follower is dropped.
     shared: Weak<Shared>,
     counts: Arc<ControlCounts>,
     store: Store,
     is_unreachable: bool,
-    /// The last problems of pools.
+    /// The last error of each pool.
     faults: BTreeMap<String, String>,
 }
 
@@ -189,7 +192,7 @@ impl Follow {
             faults
                 .insert(name.clone(), format!("pool {name} was removed from etcd; keeping its last version"));
         }
-        // Each is reported once, however often it is checked.
+        // Each problem is logged once, however often it is checked.
         for (name, fault) in &faults {
             if self.faults.get(name) != Some(fault) {
                 tracing::warn!("{fault}");
@@ -208,7 +211,7 @@ impl Follow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use guira_harness::port::nobody;
+    use guira_harness::port::refusing_address;
     use guira_transport::net::{TcpListener, TcpStream};
     use std::io::{BufRead, BufReader, Read as _, Write as _};
 
@@ -217,7 +220,8 @@ mod tests {
     const POOLS: &str = r#"{"header": {"revision": "7"}, "kvs": [{"key": "L2d1aXJhL3Bvb2xzL2NhY2hl", "mod_revision": "7",
         "value": "eyJzbG90cyI6IFt7InNlcnZlciI6ICJuZXc6MSJ9XX0="}]}"#;
 
-    /// A gateway that has one pool, takes `delay` to say so, and ends every watch at once; returns its address.
+    /// A gateway with one pool that replies after `delay`, and ends every watch at once; returns
+    /// its address.
     fn gateway(delay: Duration) -> String {
         gateway_with(move |is_watch, _| {
             guira_sync::thread::sleep(if is_watch { Duration::ZERO } else { delay });
@@ -225,7 +229,8 @@ mod tests {
         })
     }
 
-    /// A gateway that answers as `say` has it, which is told whether it is a watch, and how many requests there were before; or not at all.
+    /// A gateway that sends the reply of `say`, or none. `say` receives whether the request is a
+    /// watch, and the number of requests before.
     fn gateway_with(say: impl Fn(bool, usize) -> Option<&'static str> + Send + 'static) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -277,15 +282,16 @@ mod tests {
         follower.remember("cache", "old");
         let found = follower.definition("cache", PATIENCE).unwrap();
         assert!(found.contains("new:1"), "{found}");
-        // Nobody listens there any more.
-        let (follower, _) = follow(format!("http://{}", nobody()));
+        // A port on which no process listens.
+        let (follower, _) = follow(format!("http://{}", refusing_address()));
         follower.remember("cache", "old");
         assert_eq!(follower.definition("cache", PATIENCE).as_deref(), Ok("old"));
     }
 
     #[test]
     fn a_change_is_heard_of_soon_when_nobody_tells_of_it() {
-        // As a member that hangs, and as a connection that has died in silence: routers have some seconds to hear of a step of a drain.
+        // As with a hanging member or a dead connection: routers have some seconds to learn of a
+        // drain's step.
         const SOON: Duration = Duration::from_secs(15);
         let url = gateway_with(|is_watch, number| match (is_watch, number) {
             (true, _) => None,
@@ -305,7 +311,7 @@ mod tests {
         let (follower, counts) = follow(gateway(Duration::ZERO));
         follower.definition("cache", PATIENCE).unwrap();
         guira_sync::thread::sleep(SPACING * 5);
-        // Two for each spacing, and some that were under way.
+        // Two for each spacing, and those that were in flight.
         let calls = counts.get(ControlCount::EtcdCalls);
         assert!(calls <= 16, "{calls} calls");
     }

@@ -1,25 +1,27 @@
-//! Decides when the slot of a lost server is given to a spare. Time is a parameter, and nothing here does I/O.
+//! Decides when a spare gets the slot of a lost server. Time is a parameter, and nothing here does
+//! I/O.
 //!
-//! A registration that is missing says little: its lease may have ended because etcd, or the network to it, was away. So a server has
-//! to be missing for the *hold-down*, all of it while etcd has answered; when many are missing at once no server is replaced; and who asks for
-//! a replacement first asks the server itself ([`Proposal::lost`]).
+//! A missing registration is a weak sign: its lease may have ended because etcd, or the network to
+//! it, failed. So a server has to be missing for the *hold-down*, while etcd replies all the time;
+//! no server is replaced when many are missing at once; and the leader probes the server itself
+//! before it replaces it ([`Proposal::lost`]).
 
 use crate::change::Stage;
 use crate::pool::{Pool, Slot, is_same};
 use crate::registration::Registration;
 use std::time::Duration;
 
-/// Of this many slots one may be lost: more is no failure of servers.
+/// One slot in this many may be lost: more losses are no failure of servers.
 const SHARE: usize = 10;
 
-/// The known state of a pool over time.
+/// The state of a pool over time.
 #[derive(Debug, Default)]
 pub(crate) struct Keeper {
-    /// By slot: the server that has gone from it, and since when.
+    /// For each slot, the missing server and the time of its loss.
     missing: Vec<Option<Missing>>,
-    /// The same for servers that slots move to or from.
+    /// The missing servers among those that slots move to or from.
     others: Vec<Option<Missing>>,
-    /// When servers were replaced, within the last hold-down.
+    /// The times of replacements within the last hold-down.
     replaced: Vec<Duration>,
 }
 
@@ -41,9 +43,9 @@ pub(crate) struct Proposal {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Remedy {
     Give(Registration),
-    /// The server that has handed it over has it again: it has received each change of its keys.
+    /// The previous server takes the slot back: it has received all changes of its keys.
     TakeBack(Registration),
-    /// Its keys stay where they are.
+    /// The handover ends, and the keys stay.
     GiveUp,
 }
 
@@ -52,12 +54,12 @@ pub(crate) enum Remedy {
 pub(crate) struct Verdict {
     pub(crate) proposals: Vec<Proposal>,
     pub(crate) missing: usize,
-    /// They are too many: no server is replaced.
+    /// Too many servers are missing, so none is replaced.
     pub(crate) too_many: bool,
 }
 
 impl Keeper {
-    /// What the registrations mean for `pool`, at a time at which etcd has answered.
+    /// Decides on `pool` from its registrations, at a time at which etcd has replied.
     pub(crate) fn decide(&mut self, pool: &Pool, registered: &[Registration], now: Duration) -> Verdict {
         self.look(pool, registered, now);
         let hold = pool.rules.hold_down();
@@ -88,7 +90,7 @@ impl Keeper {
         Verdict { proposals, missing, too_many }
     }
 
-    /// A server that is not registered has answered: it is as if it were.
+    /// A server without a registration has replied: it counts as registered.
     pub(crate) fn answered(&mut self, server: &str) {
         let all = self.missing.iter_mut().chain(&mut self.others);
         for missing in all.filter(|missing| missing.as_ref().is_some_and(|one| one.server == server)) {
@@ -96,7 +98,7 @@ impl Keeper {
         }
     }
 
-    /// etcd has not answered: the time for which servers have been missing is unknown.
+    /// etcd has not replied: the times of losses are unknown.
     pub(crate) fn lost_contact(&mut self) {
         self.missing.clear();
         self.others.clear();
@@ -106,7 +108,7 @@ impl Keeper {
         self.missing.resize(pool.slots.len(), None);
         self.others.resize(pool.slots.len(), None);
         for (slot, missing) in pool.slots.iter().zip(&mut self.missing) {
-            // Whichever member has replaced it, and whether or not etcd's reply arrived.
+            // Another member may have replaced it, and etcd's reply may have been lost.
             if missing
                 .as_ref()
                 .is_some_and(|before| slot.server.as_ref().is_some_and(|server| before.server != *server))
@@ -122,7 +124,7 @@ impl Keeper {
     }
 }
 
-/// The known state of one server.
+/// Updates the state of one server.
 fn update(missing: &mut Option<Missing>, server: Option<&str>, registered: &[Registration], now: Duration) {
     let gone = server.filter(|server| !registered.iter().any(|one| is_same(&one.server, server)));
     match gone {
@@ -132,13 +134,14 @@ fn update(missing: &mut Option<Missing>, server: Option<&str>, registered: &[Reg
     }
 }
 
-/// Who takes a slot whose server is gone: of two that have to do with its keys, the other one, if it is there.
+/// The replacement of a lost server in a slot: during a handover, the other server, if it is
+/// registered.
 fn remedy(slot: &Slot, registered: &[Registration], spares: &mut Vec<&Registration>) -> Option<Remedy> {
     if let Some(handover) = &slot.handover
         && let Some(other) = registered.iter().find(|one| is_same(&one.server, &handover.other))
     {
         return Some(match handover.stage {
-            // It has no items yet.
+            // The new server has no items yet.
             Stage::Announced => Remedy::Give(other.clone()),
             Stage::Warming | Stage::Ending => Remedy::TakeBack(other.clone()),
         });
@@ -146,7 +149,7 @@ fn remedy(slot: &Slot, registered: &[Registration], spares: &mut Vec<&Registrati
     take(spares, slot.zone.as_deref()).map(|spare| Remedy::Give(spare.clone()))
 }
 
-/// A spare of the zone, or any.
+/// A spare in the zone, or any.
 fn take<'r>(spares: &mut Vec<&'r Registration>, zone: Option<&str>) -> Option<&'r Registration> {
     let near = spares.iter().position(|spare| spare.zone.as_deref() == zone);
     (!spares.is_empty()).then(|| spares.remove(near.unwrap_or(0)))

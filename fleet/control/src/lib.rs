@@ -1,6 +1,8 @@
-//! Membership: who serves which slot of a pool. Pools and servers are kept in etcd (`Store`); routers follow them (`Follower`); a
-//! `Member` beside each server registers it, and one of the members, the leader, gives the slots of lost servers to spares as `Keeper`
-//! decides, which has no I/O. docs/guide/membership.md tells it to operators.
+//! Membership: which server holds each slot of a pool. Pools and servers are kept in etcd
+//! (`Store`); routers watch them (`Follower`). A `Member` process beside each server registers the
+//! server, and one of the members, the leader, gives the slots of lost servers to spares. `Keeper`
+//! makes these decisions and has no I/O. docs/guide/membership.md describes membership to
+//! operators.
 #![forbid(unsafe_code)]
 
 mod change;

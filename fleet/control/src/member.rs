@@ -1,4 +1,5 @@
-//! Beside each server: registers it while it answers, empties it before it is a spare, and leads if no other member does.
+//! Runs next to each server: registers it while it replies, flushes it before it becomes a spare,
+//! and leads if no other member does.
 
 use crate::counts::ControlCounts;
 use crate::etcd::{Etcd, EtcdError, EtcdOptions, Outcome};
@@ -14,32 +15,32 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a change is waited for before the server is looked at again.
+/// The longest wait for a change before the server is checked again.
 const LOOK: Duration = Duration::from_secs(2);
-/// Changes that follow each other are seen together.
+/// Gathers changes that follow each other.
 const SPACING: Duration = Duration::from_millis(100);
-/// The wait before the next request to an etcd that has not answered.
+/// The wait after a failed request to etcd.
 const RETRY: Duration = Duration::from_secs(1);
-/// The number of times that a lease is kept alive before it would end.
+/// A lease is renewed this many times before it would end.
 const KEPT_ALIVE: u32 = 3;
 
-/// A server, and where it is registered.
+/// A server, and the cluster in which it is registered.
 #[derive(Clone, Debug)]
 pub struct MemberOptions {
     pub etcd: EtcdOptions,
-    /// The pool that the server is for.
+    /// The pool that the server belongs to.
     pub pool: String,
-    /// How the server is reached from here, and with it how the servers of its pool are.
+    /// The connection settings of the server, and of the other servers of its pool.
     pub target: Target,
     pub server: Endpoint,
     pub zone: Option<String>,
-    /// How long the registration stays when this process is gone.
+    /// The time for which the registration outlives this process.
     pub lease: Duration,
-    /// What the shell is given when the server is to be upgraded.
+    /// The shell command that upgrades the server.
     pub upgrade_command: Option<String>,
 }
 
-/// What a member does for a server.
+/// The member of a server.
 #[derive(Debug)]
 pub struct Member {
     options: MemberOptions,
@@ -48,9 +49,9 @@ pub struct Member {
     upgrades: Upgrades,
     store: Store,
     lease: Option<Lease>,
-    /// When the server was flushed last.
+    /// When the server was last flushed.
     flushed: Stopwatch,
-    /// Of the pools, while this is the leader.
+    /// For each pool, while this member leads.
     keepers: HashMap<String, Keeper>,
     since: Stopwatch,
     /// The last logged problem.
@@ -67,7 +68,7 @@ impl Member {
     /// A member that is not registered yet.
     ///
     /// # Errors
-    /// No pool can be called so, or certificates cannot be read.
+    /// The pool's name is invalid, or certificates cannot be read.
     pub fn new(options: MemberOptions) -> Result<Self, EtcdError> {
         if !is_name(&options.pool) {
             return Err(EtcdError::Unusable(StoreError::Name(options.pool).to_string()));
@@ -87,7 +88,8 @@ impl Member {
         })
     }
 
-    /// Keeps the server registered until `is_over` is true, whatever fails; then the registration is removed.
+    /// Keeps the server registered until `is_over` returns true, whatever fails; then removes the
+    /// registration.
     pub fn run(&mut self, mut is_over: impl FnMut() -> bool) {
         while !is_over() {
             let turn = Stopwatch::start();
@@ -100,7 +102,7 @@ impl Member {
         self.give_up();
     }
 
-    /// Looks at everything once, and waits for a change.
+    /// Handles the current state, and waits for a change.
     fn turn(&mut self) -> Result<(), EtcdError> {
         let view = match self.store.view() {
             Ok(view) => view,
@@ -109,7 +111,7 @@ impl Member {
                 return Err(error);
             }
         };
-        // Also of a server that does not answer because of it.
+        // Also for a server that is down because of it.
         if let Some(order) = view.order(&self.options.pool, &self.server) {
             self.upgrades.obey(&mut self.store, order)?;
         }
@@ -124,7 +126,8 @@ impl Member {
         }
         let lease = self.keep_lease()?;
         let is_registered = self.register(&view, lease)?;
-        // The leader continues when its own pool is gone: no other member can lead until then.
+        // A leader continues without its own pool, since no other member can lead until its lease
+        // ends.
         if is_registered || view.led_by(lease).is_some() {
             self.lead(&view, lease)?;
         }
@@ -157,7 +160,7 @@ impl Member {
         let pool = self.options.pool.clone();
         let serves = match view.pool(&pool) {
             Ok(pool) => pool.slot_of(&self.server).is_some(),
-            // An etcd that has lost its pools must not have every server flushed.
+            // When etcd has lost its pools, no server should be flushed.
             Err(error) => {
                 self.report(&format!("server {} is not registered: {error}", self.server));
                 return Ok(false);
@@ -180,12 +183,14 @@ impl Member {
                 ));
                 return Ok(false);
             }
-            // One that was written into the pool by hand has items from now on: it is no spare if it is written out again.
+            // A server that an operator has put into the pool has items from now on: it is no empty
+            // spare after it is removed.
             Some(known) if serves && !known.is_empty => return Ok(true),
             Some(known) if !serves && known.is_empty && self.flushed.elapsed() < LOOK => return Ok(true),
             _ => {}
         }
-        // A spare too, again and again: routers that do not know yet that it has lost its slot continue filling it.
+        // Flushes spares repeatedly: routers that have not yet received a change continue to fill a
+        // server that has lost its slot.
         if !serves {
             if !is_planted("spare-unflushed")
                 && let Err(error) = self.servers.send_to_target("flush_all", &["OK"])
@@ -221,7 +226,7 @@ impl Member {
     }
 
     fn lead(&mut self, view: &View, lease: i64) -> Result<(), EtcdError> {
-        // Two members of one server do not exist: the second one is not registered.
+        // A server has one member: a second one is not registered.
         let name = format!("{}/{}", self.options.pool, self.server);
         if view.leader().is_none() && self.store.lead(&name, lease)? == Outcome::Done {
             tracing::info!("elected leader: this member assigns slots of failed servers to spares");
@@ -232,7 +237,7 @@ impl Member {
         };
         for name in view.names() {
             let Ok(pool) = view.pool(name) else { continue };
-            // A spare of several pools is none any more once one of them has given it a slot.
+            // A spare of several pools is no spare any more once one of them has given it a slot.
             let is_free =
                 |one: &&Registration| !one.is_empty || view.other_pool_of(&one.server, name).is_none();
             let registered: Vec<Registration> = view.registered(name).filter(is_free).cloned().collect();
@@ -246,7 +251,7 @@ impl Member {
             }
             for proposal in verdict.proposals {
                 if self.carry_out(view, name, &proposal, leadership)? {
-                    // The rest is decided on the view at that time.
+                    // The remaining decisions need a new view.
                     return Ok(());
                 }
             }
@@ -254,7 +259,7 @@ impl Member {
         Ok(())
     }
 
-    /// Whether the pool is another one now.
+    /// Whether the pool has changed.
     fn carry_out(
         &mut self,
         view: &View,
@@ -275,7 +280,8 @@ impl Member {
         }
         let done = match remedy {
             Remedy::Give(spare) => {
-                // A router that has not heard yet of an earlier change may have filled it since its member has flushed it; and it may be gone.
+                // A router that has not received an earlier change may have filled the spare since
+                // its last flush; and the spare may be down.
                 if !is_planted("spare-unflushed")
                     && let Err(error) = self.servers.flush(&spare.server)
                 {
@@ -317,7 +323,7 @@ impl Member {
         Ok(true)
     }
 
-    /// Takes the registration back, and what goes with it.
+    /// Revokes the registration, and the leadership with it.
     fn give_up(&mut self) {
         self.keepers.clear();
         let Some(lease) = self.lease.take() else { return };
@@ -329,7 +335,7 @@ impl Member {
         }
     }
 
-    /// Logs a problem, once.
+    /// Logs a problem once.
     fn report(&mut self, what: &str) {
         if self.reported.as_deref() != Some(what) {
             tracing::warn!("{what}");
@@ -338,7 +344,7 @@ impl Member {
     }
 }
 
-/// Logs what a leader has done about a slot.
+/// Logs a change that the leader has made.
 fn log_change(pool: &str, proposal: &Proposal) {
     let Proposal { slot, lost, remedy } = proposal;
     match (lost, remedy) {

@@ -3,7 +3,7 @@
 use crate::etcd::Entry;
 use serde::{Deserialize, Serialize};
 
-/// That a server is to be upgraded, by the command that its member was given.
+/// An order to upgrade a server by the command that its member is configured with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Order {
     #[serde(skip)]
@@ -23,17 +23,17 @@ pub struct Order {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OrderState {
-    /// Its member has not heard of it.
-    Asked,
+    /// The member has not started it.
+    #[serde(rename = "asked")]
+    Requested,
     Running,
     Done,
-    /// It has not.
     Failed,
 }
 
 impl Order {
     pub(crate) fn requested(pool: &str, server: &str) -> Self {
-        let (pool, server, state) = (pool.to_owned(), server.to_owned(), OrderState::Asked);
+        let (pool, server, state) = (pool.to_owned(), server.to_owned(), OrderState::Requested);
         Order { pool, server, state, said: String::new(), revision: 0, lease: 0 }
     }
 

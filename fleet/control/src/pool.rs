@@ -1,4 +1,4 @@
-//! A pool: its slots, and what serves them.
+//! A pool: its slots, and the server of each.
 
 use crate::change::{Handover, Resize};
 use guira_client::text::Endpoint;
@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::time::Duration;
 
-/// A pool as it is kept. Keys belong to slots, and slots do not depend on addresses: another server in a slot moves no key to
-/// another slot.
+/// A pool as stored in etcd. Keys belong to slots, and slots do not depend on addresses: a new
+/// server in a slot moves no key to another slot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pool {
@@ -15,35 +15,35 @@ pub struct Pool {
     /// When a lost server is replaced.
     #[serde(default)]
     pub rules: Rules,
-    /// While it becomes larger or smaller; `slots` are those of the larger one then.
+    /// Set while the pool is being resized; `slots` are those of the larger size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resize: Option<Resize>,
 }
 
-/// A slot, and what serves it.
+/// A slot, and the server in it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Slot {
-    /// As a router's configuration writes it; none until a server has taken the slot for the first time.
+    /// In the syntax of a router's configuration; `None` until a server first takes the slot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
-    /// 0 to 1. All slots of a pool have one, or none has.
+    /// 0 to 1. Either all slots of a pool have a weight, or none has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
-    /// While its keys move to another server.
+    /// Set while its keys move to another server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handover: Option<Handover>,
 }
 
 impl Slot {
-    /// Whether it has this server, whatever is said about the way to it.
+    /// Whether the slot has this server, whatever its protocol, security or compression.
     pub fn is_served_by(&self, server: &str) -> bool {
         self.server.as_deref().is_some_and(|own| is_same(own, server))
     }
 
-    /// Whether its keys move to this server, or from it.
+    /// Whether the slot's keys move to this server, or from it.
     pub fn is_handed_over_with(&self, server: &str) -> bool {
         self.handover.as_ref().is_some_and(|handover| is_same(&handover.other, server))
     }
@@ -53,7 +53,7 @@ pub(crate) fn is_same(one: &str, other: &str) -> bool {
     address(one) == address(other)
 }
 
-/// Where a server is that a pool names with protocol, security or compression behind its port.
+/// The address of a server, without the protocol, security and compression behind its port.
 pub(crate) fn address(server: &str) -> &str {
     if server.starts_with("unix:") {
         return server;
@@ -67,12 +67,12 @@ pub(crate) fn address(server: &str) -> &str {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Rules {
-    /// Seconds for which a server has to be gone.
+    /// A server is replaced after it was gone for this many seconds.
     pub hold_down_s: u32,
-    /// The most servers that are replaced within this time. When more are gone at once, or more than a tenth of the pool, none is:
-    /// then it is more likely that something between them and etcd has failed.
+    /// The most servers that are replaced at once. If more are gone, or more than a tenth of the
+    /// pool, none is replaced: the fault is more likely the network between the servers and etcd.
     pub at_once: u32,
-    /// The fewest servers that are left with slots when people take some away.
+    /// The fewest servers that commands of an operator leave in the pool.
     pub minimum: u32,
 }
 
@@ -88,25 +88,25 @@ impl Rules {
     }
 }
 
-/// Why a pool cannot be used.
+/// The reason that a pool cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PoolError {
-    /// No JSON of this form.
+    /// The text is not JSON of this form.
     #[error("the entry cannot be parsed: {0}")]
     Unreadable(String),
-    /// Keys would have nowhere to go.
+    /// There would be no server for any key.
     #[error("the pool has no slots")]
     Empty,
-    /// Keys of two slots would be kept in one server.
+    /// One server would have the keys of two slots.
     #[error("server {0} is in two slots")]
     Twice(String),
-    /// Routers refuse the pool, and its servers must not be flushed for it.
+    /// Routers would refuse the pool.
     #[error("'{0}' is not a server: use HOST:PORT or unix:PATH")]
     Address(String),
-    /// Hashes need all or none.
+    /// Weighted hashes need all weights.
     #[error("slot {0} has a weight but others have none: set all or none")]
     Weights(usize),
-    /// Then there would be no bound on how many are replaced.
+    /// Without a hold-down the number of replacements would have no bound.
     #[error("hold_down_s is 0: the minimum is 1 second")]
     HoldDown,
     /// Not between 0 and 1.
@@ -117,24 +117,24 @@ pub enum PoolError {
     /// There is nothing to hand over.
     #[error("slot {0} is being drained but has no server")]
     Handover(usize),
-    /// Routers could not read it.
+    /// Routers could not read such a pool.
     #[error("the pool is being resized from {0} to {1} slots but has {2}")]
     Resize(usize, usize, usize),
-    /// Which keys move where would not be clear.
+    /// It would be unclear which keys move where.
     #[error("the pool is being resized while slot {0} is being drained: only one of both is allowed")]
     Both(usize),
 }
 
 impl Pool {
-    /// A pool of so many slots that nothing serves yet.
+    /// A pool with this many slots, none of which has a server.
     pub fn of_empty_slots(number: usize, rules: Rules) -> Self {
         Pool { slots: vec![Slot::default(); number], rules, resize: None }
     }
 
-    /// Reads what [`Pool::text`] has written.
+    /// Reads the output of [`Pool::text`].
     ///
     /// # Errors
-    /// It has another form, or cannot be used as it is.
+    /// When the text has another form, or the pool is invalid.
     pub(crate) fn parse(text: &[u8]) -> Result<Self, PoolError> {
         let pool: Pool =
             serde_json::from_slice(text).map_err(|error| PoolError::Unreadable(error.to_string()))?;
@@ -142,10 +142,10 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Whether it can be used.
+    /// Checks that the pool can be used.
     ///
     /// # Errors
-    /// If it is invalid.
+    /// When it is invalid.
     pub(crate) fn check(&self) -> Result<(), PoolError> {
         if self.slots.is_empty() {
             return Err(PoolError::Empty);
@@ -208,16 +208,17 @@ impl Pool {
         self.slots.iter().filter_map(|slot| slot.server.as_deref())
     }
 
-    /// The slot whose keys this server has, or has had or will have while they move.
+    /// The slot that has, had or will have this server during a handover.
     pub fn slot_of(&self, server: &str) -> Option<usize> {
         self.slots.iter().position(|slot| slot.is_served_by(server) || slot.is_handed_over_with(server))
     }
 
-    /// The pool as a router's configuration writes one that is to be inherited from. Hashes by name see the slot, not the server.
+    /// The pool in the syntax of a router's configuration, for inheriting. Consistent hashes use
+    /// the name of the slot, not that of the server.
     pub(crate) fn definition(&self, name: &str) -> String {
         let servers = self.slots.iter().map(|slot| match &slot.server {
             Some(server) => serde_json::Value::from(server.as_str()),
-            // As a server that is down.
+            // An empty slot behaves as a failed server.
             None => serde_json::json!({"type": "ErrorRoute", "result": "tko"}),
         });
         let names: Vec<String> = (0..self.slots.len()).map(|number| format!("{name}-{number}")).collect();

@@ -1,4 +1,4 @@
-//! Servers of pools, asked directly.
+//! Commands to the servers of pools, sent directly.
 
 use crate::pool::address;
 use base64::Engine as _;
@@ -10,25 +10,25 @@ use guira_protocol::word::reply;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-/// Deletes that are sent before their answers are read.
+/// The deletes that are sent before their replies are read.
 const DELETED_AT_ONCE: usize = 500;
 
-/// Why a server does not count as answering.
+/// The reason that a server does not count as up.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
     #[error(transparent)]
     Text(#[from] TextError),
-    /// Its name in the pool does not resolve.
+    /// The name of the server does not resolve.
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
     #[error("unexpected reply '{0}'")]
     Answer(String),
 }
 
-/// A key that a server has.
+/// The key of an item, as a server lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
-    /// As meta commands write it, with the flag of base64 if it is in that.
+    /// In the syntax of meta commands, with the flag for base64 if needed.
     written: Box<[u8]>,
 }
 
@@ -46,51 +46,51 @@ impl Key {
     }
 }
 
-/// Servers that are reached in the same way.
+/// Servers that share connection settings.
 #[derive(Clone, Debug)]
 pub struct Servers {
     target: Target,
 }
 
 impl Servers {
-    /// Those that are reached as `target` is.
+    /// Servers with the connection settings of `target`.
     pub fn like(target: Target) -> Self {
         Servers { target }
     }
 
-    /// Whether a server answers, whatever it is.
+    /// Checks that a server replies, whatever it is.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason that it does not.
     pub fn greet(&self, server: &str) -> Result<(), CommandError> {
         self.send_command(server, "version", &["VERSION"])
     }
 
-    /// Takes all items of a server away.
+    /// Removes all items of a server.
     ///
     /// # Errors
-    /// It does not answer, or refuses.
+    /// It does not reply, or refuses.
     pub fn flush(&self, server: &str) -> Result<(), CommandError> {
         self.send_command(server, "flush_all", &["OK"])
     }
 
-    /// Sends a server a line; its answer begins with one of `expected`.
+    /// Sends a line to a server; its reply has to begin with one of `expected`.
     ///
     /// # Errors
-    /// It does not answer, or something else.
+    /// It does not reply, or replies with another line.
     pub fn send_command(&self, server: &str, line: &str, expected: &[&str]) -> Result<(), CommandError> {
         exchange(self.open(server)?, line, expected)
     }
 
-    /// Asks the one that `target` names.
+    /// Sends a line to the server that `target` names.
     pub(crate) fn send_to_target(&self, line: &str, expected: &[&str]) -> Result<(), CommandError> {
         exchange(Connection::open(&self.target)?, line, expected)
     }
 
-    /// What a server says of itself.
+    /// The statistics of a server.
     ///
     /// # Errors
-    /// It does not answer, or refuses.
+    /// It does not reply, or refuses.
     pub fn stats(&self, server: &str) -> Result<HashMap<String, String>, CommandError> {
         let mut all = HashMap::new();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -101,10 +101,10 @@ impl Servers {
         }
     }
 
-    /// Passes all keys of a server on, each once or, if it is stored again, more often.
+    /// Calls `pass` for all keys of a server; keys that are stored in that time may come twice.
     ///
     /// # Errors
-    /// It does not answer, or lists no keys.
+    /// It does not reply, or lists no keys.
     pub fn keys(&self, server: &str, mut pass: impl FnMut(Key)) -> Result<(), CommandError> {
         let mut connection = self.open(server)?;
         connection.send(b"lru_crawler mgdump all\r\n")?;
@@ -119,10 +119,10 @@ impl Servers {
         }
     }
 
-    /// Takes keys away from a server.
+    /// Deletes keys from a server.
     ///
     /// # Errors
-    /// It does not answer, or refuses.
+    /// It does not reply, or refuses.
     pub fn delete(&self, server: &str, keys: &[Key]) -> Result<(), CommandError> {
         let mut connection = self.open(server)?;
         for keys in keys.chunks(DELETED_AT_ONCE) {
@@ -137,7 +137,7 @@ impl Servers {
                 if line == reply::META_NOOP {
                     break;
                 }
-                // Those that are gone already may be told of.
+                // A missing key may be reported even for a quiet delete.
                 if line != reply::META_NOT_FOUND {
                     return Err(CommandError::Answer(String::from_utf8_lossy(line).into_owned()));
                 }
@@ -150,7 +150,7 @@ impl Servers {
         Ok(Connection::open(&self.target.at(endpoint_of(server)?))?)
     }
 
-    /// As [`Servers::greet`]; what cannot be asked is taken to be there.
+    /// Like [`Servers::greet`], but a server whose address is invalid counts as up.
     pub(crate) fn is_there(&self, server: &str) -> bool {
         !matches!(self.greet(server), Err(CommandError::Text(_) | CommandError::Answer(_)))
     }

@@ -2,11 +2,11 @@
 //!
 //! | key | value | lease |
 //! |---|---|---|
-//! | `pools/POOL` | a [`Pool`] | none: it stays when everything else is gone |
-//! | `members/POOL/SERVER` | a [`Registration`] | that of the member beside the server |
+//! | `pools/POOL` | a [`Pool`] | none: it stays forever |
+//! | `members/POOL/SERVER` | a [`Registration`] | that of the server's member |
 //! | `leader` | the member that replaces servers | that of this member |
-//! | `orders/POOL/SERVER` | an [`Order`] | that of who gives it |
-//! | `upgraded/POOL` | the servers that an upgrade of the pool has done so far | none |
+//! | `orders/POOL/SERVER` | an [`Order`] | that of its sender |
+//! | `upgraded/POOL` | the servers that an upgrade of the pool has upgraded so far | none |
 
 use crate::etcd::{Condition, Etcd, EtcdError, Outcome, Put, Snapshot};
 use crate::order::{Order, OrderState};
@@ -20,21 +20,21 @@ const MEMBERS: &str = "members/";
 const LEADER: &str = "leader";
 const ORDERS: &str = "orders/";
 const UPGRADED: &str = "upgraded/";
-/// Bytes of the name of a pool.
+/// The longest name of a pool, in bytes.
 const NAME_MAX: usize = 100;
 
-/// Why something cannot be read or changed.
+/// The reason that something cannot be read or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     #[error(transparent)]
     Etcd(#[from] EtcdError),
-    /// A pool cannot be used as it is.
+    /// The stored pool is invalid.
     #[error("pool {name}: {error}")]
     Pool { name: String, error: PoolError },
     /// No such pool.
     #[error("etcd has no pool {0}")]
     Unknown(String),
-    /// It was made before.
+    /// The name is taken.
     #[error("pool {0} already exists")]
     Exists(String),
     #[error("pool {0} was changed by another client: check it with `guira fleet status` and try again")]
@@ -44,12 +44,12 @@ pub enum StoreError {
     /// No such slot.
     #[error("pool {0} has no slot {1}")]
     Slot(String, usize),
-    /// It would not be found again.
+    /// A pool of this name could not be read again.
     #[error("'{0}' is not a pool name: use 1 to 100 letters, digits, '-', '_' and '.'")]
     Name(String),
 }
 
-/// All that is kept, as of one revision.
+/// All data at one revision.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct View {
     pools: BTreeMap<String, (Result<Pool, PoolError>, i64)>,
@@ -98,7 +98,7 @@ impl View {
     /// A pool.
     ///
     /// # Errors
-    /// There is none of this name, or it cannot be used.
+    /// There is no pool of this name, or it is invalid.
     pub fn pool(&self, name: &str) -> Result<&Pool, StoreError> {
         match self.pools.get(name) {
             None => Err(StoreError::Unknown(name.to_owned())),
@@ -107,12 +107,12 @@ impl View {
         }
     }
 
-    /// Servers that are there for a pool.
+    /// The registered servers of a pool.
     pub fn registered(&self, pool: &str) -> impl Iterator<Item = &Registration> {
         self.registered.iter().filter(move |one| one.pool == pool)
     }
 
-    /// Servers of a pool that are registered, empty and without a slot of any.
+    /// The registered servers of a pool that are empty and have no slot in any pool.
     pub fn spares(&self, pool: &str) -> impl Iterator<Item = &Registration> {
         let serves = |server: &str| {
             self.names().any(|name| self.pool(name).is_ok_and(|pool| pool.slot_of(server).is_some()))
@@ -125,22 +125,22 @@ impl View {
         self.registered(pool).any(|one| crate::pool::is_same(&one.server, server))
     }
 
-    /// The order to the member of a server.
+    /// The pending order to a server's member.
     pub fn order(&self, pool: &str, server: &str) -> Option<&Order> {
         self.orders.iter().find(|order| order.pool == pool && order.server == server)
     }
 
-    /// Whether some member of a pool has an order.
+    /// Whether a member of the pool has a pending order.
     pub fn has_orders(&self, pool: &str) -> bool {
         self.orders.iter().any(|order| order.pool == pool)
     }
 
-    /// The servers that an upgrade of a pool which has not ended has done.
+    /// The servers that an unfinished upgrade of the pool has upgraded.
     pub fn upgraded(&self, pool: &str) -> &[String] {
         self.upgraded.get(pool).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Another pool than `pool` that this server has a slot of.
+    /// Another pool than `pool` in which this server has a slot.
     pub(crate) fn other_pool_of(&self, server: &str, pool: &str) -> Option<&str> {
         let serves = |name: &str| self.pool(name).is_ok_and(|pool| pool.slot_of(server).is_some());
         self.names().find(|name| *name != pool && serves(name))
@@ -151,19 +151,20 @@ impl View {
         self.leader.as_ref().map(|leader| leader.name.as_str())
     }
 
-    /// As of when.
+    /// The revision of etcd at which the data was read.
     pub fn revision(&self) -> i64 {
         self.revision
     }
 }
 
-/// Whether a pool may have this name. Others are ignored: the part behind a slash would be taken for a server.
+/// Whether a pool may have this name. Other names are ignored: the part behind a slash would look
+/// like a server.
 pub(crate) fn is_name(name: &str) -> bool {
     let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     !name.is_empty() && name.len() <= NAME_MAX && name.bytes().all(is_good)
 }
 
-/// Pools, servers and leader in etcd.
+/// The access to the data in etcd.
 #[derive(Debug)]
 pub struct Store {
     etcd: Etcd,
@@ -175,10 +176,10 @@ impl Store {
         Store { etcd }
     }
 
-    /// All of it, as of now.
+    /// Reads all data.
     ///
     /// # Errors
-    /// etcd does not answer, or refuses.
+    /// etcd does not reply, or refuses.
     pub fn view(&mut self) -> Result<View, EtcdError> {
         let prefix = self.etcd.prefix().to_owned();
         Ok(View::of(&prefix, self.etcd.range(&prefix)?))
@@ -189,22 +190,22 @@ impl Store {
         Ok(View::of(&prefix, self.etcd.range(&format!("{prefix}{POOLS}"))?))
     }
 
-    /// Waits until something is not as in `view` any more, for `patience` at the most.
+    /// Waits up to `patience` until the data differs from `view`.
     pub(crate) fn wait(&mut self, view: &View, patience: Duration) -> Result<(), EtcdError> {
         let prefix = self.etcd.prefix().to_owned();
         self.etcd.wait(&prefix, view.revision, patience)
     }
 
-    /// The same for the pools alone.
+    /// Waits up to `patience` until the pools differ from `view`.
     pub(crate) fn wait_for_pools(&mut self, view: &View, patience: Duration) -> Result<(), EtcdError> {
         let prefix = format!("{}{POOLS}", self.etcd.prefix());
         self.etcd.wait(&prefix, view.revision, patience)
     }
 
-    /// Makes a pool.
+    /// Creates a pool.
     ///
     /// # Errors
-    /// There is one, its name or itself cannot be used, or etcd does not answer.
+    /// It exists already, its name or the pool is invalid, or etcd does not reply.
     pub fn create(&mut self, name: &str, pool: &Pool) -> Result<(), StoreError> {
         if !is_name(name) {
             return Err(StoreError::Name(name.to_owned()));
@@ -218,11 +219,11 @@ impl Store {
         }
     }
 
-    /// Gives a slot to a spare if all is as it was, the spare is still there, and `leader`, if it is one who asks, still leads. Who was
-    /// about to hand the slot over is not any more.
+    /// Gives a slot to a spare, if the data is unchanged, the spare is still registered, and
+    /// `leader`, if given, still leads. Ends a handover of the slot.
     ///
     /// # Errors
-    /// Something is not as it was, what becomes of the pool cannot be used, or etcd does not answer.
+    /// The data has changed, the resulting pool is invalid, or etcd does not reply.
     pub fn give(
         &mut self,
         view: &View,
@@ -233,7 +234,8 @@ impl Store {
     ) -> Result<(), StoreError> {
         let mut pool = view.pool(name)?.clone();
         let place = pool.slots.get_mut(slot).ok_or_else(|| StoreError::Slot(name.to_owned(), slot))?;
-        // The leader gives away slots without a registered server: a server that has just come back keeps its slot.
+        // The leader gives away only slots without a registered server: a server that has just come
+        // back keeps its slot.
         let lost = leader.and(place.server.clone());
         place.server = Some(spare.server.clone());
         place.handover = None;
@@ -243,11 +245,11 @@ impl Store {
         self.change_without(lost.as_deref(), view, name, &pool, &[spare], leader)
     }
 
-    /// Has a pool be another one if it is as it was, the spares that it takes are still there, and `leader`, if it is one who asks,
-    /// still leads.
+    /// Changes a pool if it is unchanged, the spares that it uses are still registered, and
+    /// `leader`, if given, still leads.
     ///
     /// # Errors
-    /// Something is not as it was, the pool cannot be used, or etcd does not answer.
+    /// The data has changed, the pool is invalid, or etcd does not reply.
     pub fn change(
         &mut self,
         view: &View,
@@ -259,7 +261,7 @@ impl Store {
         self.change_without(None, view, name, pool, taken, leader)
     }
 
-    /// The same, if this server is not registered.
+    /// Like [`Store::change`], but only while server `lost` is not registered.
     fn change_without(
         &mut self,
         lost: Option<&str>,
@@ -276,7 +278,8 @@ impl Store {
         let text = pool.text();
         let mut conditions = vec![Condition::IsUnchanged(&pool_key, *revision)];
         let mut puts = vec![Put { key: &pool_key, value: &text, lease: None }];
-        // From now on they have items: who loses the slot at once is no spare before it was emptied.
+        // From now on these servers have items: one that loses its slot again becomes a spare only
+        // after a flush.
         let serving = |spare: &&Registration| Registration { is_empty: false, ..(*spare).clone() }.text();
         let members =
             taken.iter().map(|spare| (*spare, self.member_key(name, &spare.server), serving(spare)));
@@ -293,10 +296,10 @@ impl Store {
         }
     }
 
-    /// Asks the member of a server to upgrade it. The order goes when `lease` ends.
+    /// Orders the member of a server to upgrade it. The order ends with `lease`.
     ///
     /// # Errors
-    /// There is such an order already, or etcd does not answer.
+    /// The server has an order already, or etcd does not reply.
     pub fn request_upgrade(&mut self, pool: &str, server: &str, lease: Lease) -> Result<(), StoreError> {
         let order = Order::requested(pool, server);
         let key = self.order_key(&order);
@@ -307,7 +310,7 @@ impl Store {
         }
     }
 
-    /// Has an order that is as it was be in another state.
+    /// Changes the state of an unchanged order.
     pub(crate) fn report(
         &mut self,
         order: &Order,
@@ -320,10 +323,10 @@ impl Store {
         self.etcd.change(&[Condition::IsUnchanged(&key, order.revision)], &[put])
     }
 
-    /// Keeps which servers of a pool were upgraded.
+    /// Stores the servers of a pool that were upgraded.
     ///
     /// # Errors
-    /// etcd does not answer.
+    /// etcd does not reply.
     pub fn keep_upgraded(&mut self, pool: &str, servers: &[String]) -> Result<(), StoreError> {
         let key = self.key(UPGRADED, pool);
         let text = serde_json::json!(servers).to_string();
@@ -331,31 +334,32 @@ impl Store {
         Ok(())
     }
 
-    /// A lease that ends `time` after it was last kept alive.
+    /// A lease that ends `time` after its last renewal.
     ///
     /// # Errors
-    /// etcd does not answer.
+    /// etcd does not reply.
     pub fn lease(&mut self, time: Duration) -> Result<Lease, EtcdError> {
         self.etcd.grant(time).map(Lease)
     }
 
-    /// Keeps a lease alive.
+    /// Renews a lease.
     ///
     /// # Errors
-    /// etcd does not answer.
+    /// etcd does not reply.
     pub fn keep_alive(&mut self, lease: Lease) -> Result<(), EtcdError> {
         self.etcd.keep_alive(lease.0).map(drop)
     }
 
-    /// Ends a lease, and what has it goes.
+    /// Ends a lease, and removes its keys.
     ///
     /// # Errors
-    /// etcd does not answer.
+    /// etcd does not reply.
     pub fn revoke(&mut self, lease: Lease) -> Result<(), EtcdError> {
         self.etcd.revoke(lease.0)
     }
 
-    /// Registers a server that no other member has registered, or changes the registration with the same lease.
+    /// Registers a server that no other member has registered, or updates the registration of this
+    /// lease.
     pub(crate) fn register(
         &mut self,
         view: &View,
@@ -372,7 +376,7 @@ impl Store {
         self.etcd.change(&[condition], &[Put { key: &key, value: &value, lease: Some(lease) }])
     }
 
-    /// Becomes the leader if there is none.
+    /// Makes `name` the leader if there is none.
     pub(crate) fn lead(&mut self, name: &str, lease: i64) -> Result<Outcome, EtcdError> {
         let key = self.key(LEADER, "");
         let put = Put { key: &key, value: name, lease: Some(lease) };
@@ -391,7 +395,8 @@ impl Store {
         format!("{}{ORDERS}{}/{}", self.etcd.prefix(), order.pool, order.server)
     }
 
-    /// Members register where they are, whatever a pool says behind that of the way to them.
+    /// The key of a registration has the server's address only, without the connection settings
+    /// that a pool has behind it.
     fn member_key(&self, pool: &str, server: &str) -> String {
         format!("{}{MEMBERS}{pool}/{}", self.etcd.prefix(), address(server))
     }
@@ -400,14 +405,14 @@ impl Store {
 #[derive(Clone, Copy, Debug)]
 pub struct Lease(i64);
 
-/// That a member is the leader, as it was seen.
+/// The leadership of a member at a revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leadership {
     revision: i64,
 }
 
 impl View {
-    /// Whether the leader is the member that has this lease, and since when.
+    /// The leadership of the member with this lease, if it leads.
     pub(crate) fn led_by(&self, lease: i64) -> Option<Leadership> {
         let leader = self.leader.as_ref().filter(|leader| leader.lease == lease)?;
         Some(Leadership { revision: leader.revision })

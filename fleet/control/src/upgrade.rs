@@ -5,7 +5,7 @@ use crate::order::{Order, OrderState};
 use crate::store::Store;
 use std::process::{Child, Command, Stdio};
 
-/// What a member knows about it.
+/// The upgrade command of a member, and its running child.
 #[derive(Debug)]
 pub(crate) struct Upgrades {
     command: Option<String>,
@@ -24,7 +24,7 @@ impl Upgrades {
     /// Continues with an order for the server.
     pub(crate) fn obey(&mut self, store: &mut Store, order: &Order) -> Result<(), EtcdError> {
         match (order.state, &mut self.running) {
-            (OrderState::Asked, None) => self.begin(store, order),
+            (OrderState::Requested, None) => self.begin(store, order),
             (OrderState::Running, Some(child)) => {
                 let ended = match child.try_wait() {
                     Ok(None) => return Ok(()),
@@ -38,8 +38,8 @@ impl Upgrades {
             (OrderState::Running, None) => {
                 end(store, order, Err("the member restarted during the upgrade: check the server".to_owned()))
             }
-            // That of an order which has ended with its lease.
-            (OrderState::Asked, Some(child)) => match child.try_wait() {
+            // The child belongs to an order that has ended with its lease.
+            (OrderState::Requested, Some(child)) => match child.try_wait() {
                 Ok(None) => Ok(()),
                 _ => {
                     self.running = None;

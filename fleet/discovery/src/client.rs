@@ -22,7 +22,7 @@ pub enum FollowError {
     /// The configuration cannot be read, and none was kept.
     #[error(transparent)]
     Unreadable(#[from] Unreadable),
-    /// It is wrong, and none was kept; or the system refuses what a client needs.
+    /// The configuration is invalid and none was saved, or the system refuses a resource.
     #[error(transparent)]
     Setup(#[from] SetupError),
     /// The system has no threads or descriptors left.
@@ -30,15 +30,15 @@ pub enum FollowError {
     System(#[from] io::Error),
 }
 
-/// How often it is looked whether somebody uses the client still, and whether files have changed.
+/// The interval of checks whether the client is still in use and whether files have changed.
 const LOOK: Duration = Duration::from_secs(1);
-/// Time in which a change of files becomes complete.
+/// The time in which a change of files becomes complete.
 const DELAY: Duration = Duration::from_millis(100);
 
-const WISH: Token = Token(0);
+const COMMAND: Token = Token(0);
 const CHANGE: Token = Token(1);
 
-/// What a client follows, before there is one.
+/// The sources that a client follows, before it starts.
 ///
 /// ```no_run
 /// use guira_discovery::{Following, Source};
@@ -68,7 +68,7 @@ impl Following {
         Following { source, etcd: None, kept: None, srv_hold_down: SRV_HOLD_DOWN }
     }
 
-    /// Where the pools `etcd:NAME` are.
+    /// Sets the etcd that has the pools `etcd:NAME`.
     #[must_use]
     pub fn etcd(self, options: EtcdOptions) -> Self {
         Following { etcd: Some(options), ..self }
@@ -88,18 +88,18 @@ impl Following {
         Following { srv_hold_down: duration, ..self }
     }
 
-    /// A blocking client, of which `build` says what is not as usual. It follows until the last of its clones is gone.
+    /// A blocking client with the options of `build`. It follows until its last clone is dropped.
     ///
     /// # Errors
-    /// There is no configuration that can be used, or the system refuses what is needed.
+    /// There is no usable configuration, or the system refuses a resource.
     pub fn client(self, build: impl Fn(Builder) -> Builder) -> Result<Client, FollowError> {
         self.start(|texts| Client::new(&build(Builder::texts(texts))), Client::reload_handle)
     }
 
-    /// An async client, otherwise as [`Following::client`].
+    /// Like [`Following::client`], for an async client.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Following::client`].
     pub fn async_client(self, build: impl Fn(Builder) -> Builder) -> Result<AsyncClient, FollowError> {
         self.start(|texts| AsyncClient::new(&build(Builder::texts(texts))), AsyncClient::reload_handle)
     }
@@ -109,15 +109,15 @@ impl Following {
         make: impl Fn(Texts) -> Result<C, SetupError>,
         handle: impl Fn(&C) -> ReloadHandle,
     ) -> Result<C, FollowError> {
-        let wishes = Arc::new(Mailbox::new()?);
-        let (names_told, pools_told) = (wishes.clone(), wishes.clone());
-        let tell = move |news| names_told.send(Wish::Learn(news));
-        let names = Arc::new(Names::new(NamesOptions::default(), Arc::default(), tell));
+        let commands = Arc::new(Mailbox::new()?);
+        let (names_commands, pools_commands) = (commands.clone(), commands.clone());
+        let notify = move |news| names_commands.send(Command::Learn(news));
+        let names = Arc::new(Names::new(NamesOptions::default(), Arc::default(), notify));
         let records = Arc::new(Records::new(names.clone(), self.srv_hold_down));
-        let pools = EtcdPools::new(self.etcd.as_ref(), move || pools_told.send(Wish::LoadPools));
+        let pools = EtcdPools::new(self.etcd.as_ref(), move || pools_commands.send(Command::LoadPools));
         let mut reader = Reader::new(self.source, Followed { records, pools: Arc::new(pools) });
         let (client, in_use) = first(&mut reader, self.kept.as_deref(), make)?;
-        let mut follow = Follow { reader, names, wishes, handle: handle(&client), kept: self.kept, in_use };
+        let mut follow = Follow { reader, names, commands, handle: handle(&client), kept: self.kept, in_use };
         follow.note();
         let thread = guira_sync::thread::Builder::new().name("guira-follow".to_owned());
         thread.spawn(move || follow.run_until_over())?;
@@ -165,7 +165,7 @@ fn load(reader: &mut Reader) -> Result<Texts, FollowError> {
     Ok(texts)
 }
 
-enum Wish {
+enum Command {
     /// Pools of etcd are others than before.
     LoadPools,
     /// Something else was looked up than before.
@@ -175,13 +175,13 @@ enum Wish {
 struct Follow {
     reader: Reader,
     names: Arc<Names>,
-    wishes: Arc<Mailbox<Wish>>,
+    commands: Arc<Mailbox<Command>>,
     handle: ReloadHandle,
     kept: Option<PathBuf>,
     in_use: Texts,
 }
 
-/// Whether somebody uses the client still.
+/// Whether a clone of the client still exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Users {
     Some,
@@ -199,7 +199,7 @@ impl Follow {
 
     fn run(&mut self) -> io::Result<()> {
         let mut poll = Poll::new()?;
-        poll.add(&*self.wishes, WISH, Interest::Read)?;
+        poll.add(&*self.commands, COMMAND, Interest::Read)?;
         let mut watch = self.watch(&poll)?;
         let mut events = Vec::new();
         // Something may have changed before it was watched.
@@ -222,13 +222,13 @@ impl Follow {
             if self.handle.is_over() {
                 return Ok(());
             }
-            for wish in self.wishes.take() {
-                is_due |= match wish {
-                    Wish::LoadPools => true,
-                    Wish::Learn(News::Service(record, targets)) => {
+            for command in self.commands.take() {
+                is_due |= match command {
+                    Command::LoadPools => true,
+                    Command::Learn(News::Service(record, targets)) => {
                         self.reader.followed.records.learn(&record, &targets) == Learned::New
                     }
-                    Wish::Learn(News::Host(..)) => false,
+                    Command::Learn(News::Host(..)) => false,
                 };
             }
             is_due |= !self.reader.followed.records.drop_due().is_empty();
@@ -277,7 +277,7 @@ impl Follow {
         Users::Some
     }
 
-    /// Keeps what is in use, and follows the records that it names.
+    /// Saves the texts in use, and follows the records that they name.
     fn note(&mut self) {
         let records = self.reader.followed.keep_records_of(&self.in_use);
         self.names.follow(HashSet::new(), records);

@@ -5,21 +5,21 @@ use guira_routing::config::Texts;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What is known of them, if there is an etcd.
+/// The pools in etcd, if an etcd is configured.
 #[derive(Debug)]
 pub struct EtcdPools {
-    /// Why they cannot be followed, if they cannot.
+    /// The error if they cannot be followed.
     follower: Result<Follower, String>,
     counts: Arc<ControlCounts>,
 }
 
 impl EtcdPools {
-    /// `tell` hears that a pool is another one.
-    pub fn new(options: Option<&EtcdOptions>, tell: impl Fn() + Send + 'static) -> Self {
+    /// Calls `notify` when a pool has changed.
+    pub fn new(options: Option<&EtcdOptions>, notify: impl Fn() + Send + 'static) -> Self {
         let counts = Arc::<ControlCounts>::default();
         let follower = match options {
             Some(options) => {
-                Follower::start(options.clone(), counts.clone(), tell).map_err(|error| error.to_string())
+                Follower::start(options.clone(), counts.clone(), notify).map_err(|error| error.to_string())
             }
             None => Err("a pool in etcd needs the URL of etcd: give --etcd, or Following::etcd".to_owned()),
         };

@@ -11,11 +11,12 @@ use std::time::Duration;
 /// How long a load waits for DNS.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What is known of each record. A configuration has it as a text, an array of servers, so that it is kept as imports are.
+/// The members of each record. A configuration sees them as the text of an array of servers, so
+/// that they are saved like imports.
 #[derive(Debug)]
 pub struct Records {
     names: Arc<Names>,
-    /// How long a server is kept that has left its record.
+    /// The time after which a server that has left its record is dropped.
     hold: Duration,
     since: Stopwatch,
     /// LOCK: records. Leaf.

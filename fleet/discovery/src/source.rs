@@ -1,4 +1,4 @@
-//! Where the text of a configuration and of what it names comes from.
+//! Sources of a configuration: its own text, and the texts that it names.
 
 use crate::etcd_pools::EtcdPools;
 use crate::records::{PATIENCE, Records};
@@ -30,7 +30,7 @@ const FILE: &str = "file:";
 const BYTES_MAX: u64 = 32 << 20;
 
 impl Source {
-    /// What `--config` says: `file:PATH`, a path, or the configuration itself.
+    /// Parses the value of `--config`: `file:PATH`, a path, or the configuration itself.
     pub fn named(text: &str) -> Self {
         match text.strip_prefix(FILE) {
             Some(path) => Source::File(path.into()),
@@ -49,7 +49,7 @@ impl Source {
     }
 }
 
-/// What is looked up and followed: SRV records and pools of etcd.
+/// The followed sources: SRV records and pools in etcd.
 #[derive(Clone, Debug)]
 pub struct Followed {
     pub records: Arc<Records>,
@@ -57,13 +57,13 @@ pub struct Followed {
 }
 
 impl Followed {
-    /// What was kept counts until there is something newer.
+    /// Saved texts are used until newer ones are found.
     pub fn remember(&self, texts: &Texts) {
         self.records.remember(texts);
         self.pools.remember(texts);
     }
 
-    /// These texts, with what is looked up as it is now.
+    /// These texts with the current records and pools.
     pub fn renew(&self, texts: &Texts) -> Texts {
         let now =
             |name: &String, text: &Result<String, String>| self.text(name).unwrap_or_else(|| text.clone());
@@ -71,7 +71,7 @@ impl Followed {
         Texts { main: texts.main.clone(), others }
     }
 
-    /// Records that these texts do not name are forgotten. Returns those that they name.
+    /// Drops records that these texts do not name. Returns those that they name.
     pub fn keep_records_of(&self, texts: &Texts) -> HashSet<Arc<str>> {
         let records = texts.others.keys().filter_map(|name| name.strip_prefix(SRV));
         let records: HashSet<Arc<str>> = records.map(Arc::from).collect();
@@ -79,7 +79,7 @@ impl Followed {
         records
     }
 
-    /// What such a name stands for now. `None` of a file.
+    /// The present text of an SRV or etcd name; `None` for a file.
     fn text(&self, name: &str) -> Option<Result<String, String>> {
         if name.starts_with(SRV) {
             Some(self.records.text(name))
@@ -159,10 +159,11 @@ impl Reader {
         self.seen.iter().any(|(path, text)| read(path).ok() != *text)
     }
 
-    /// Reads the source; what it names is read as `take` asks for it. Returns what `take` has made of it, and all that was read.
+    /// Reads the source, and the texts that it names when `take` requests them. Returns the result
+    /// of `take`, and all that was read.
     ///
     /// # Errors
-    /// The source cannot be read, or what `take` says.
+    /// If the source cannot be read, or if `take` fails.
     pub fn read<T, E: From<Unreadable>>(
         &mut self,
         take: impl FnOnce(&str, &Files) -> Result<T, E>,

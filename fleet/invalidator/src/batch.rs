@@ -1,6 +1,6 @@
-//! What a target has to do at once.
+//! A batch of work for a target.
 
-/// What a target is to do, and the number by which that is acknowledged.
+/// The work of a target, and the number by which it is acknowledged.
 #[derive(Debug)]
 pub(crate) struct Batch {
     number: u64,
@@ -11,7 +11,7 @@ pub(crate) struct Batch {
 pub(crate) enum Work {
     /// Delete these keys, each of which is there once.
     Delete(Vec<Box<[u8]>>),
-    /// Drop everything, since it is unknown what has changed.
+    /// Flush everything, since it is unknown what has changed.
     Flush,
 }
 

@@ -1,4 +1,4 @@
-//! Keys of several transactions, deleted together.
+//! Gathers the keys of several transactions into one batch.
 
 use crate::batch::{Batch, Work};
 use crate::counters::{Count, Counts};
@@ -10,10 +10,10 @@ use std::collections::BTreeSet;
 use std::fmt::{Display, Write as _};
 use std::sync::Arc;
 
-/// Transactions without a key after which a position is passed on although the log has more to read.
+/// Without any key to delete, a position is still passed on after this many transactions.
 const TRANSACTIONS_MAX: u32 = 1000;
 
-/// Gathers keys, and gives them to all targets.
+/// Gathers keys into batches, and gives each batch to the lanes of all targets.
 #[derive(Debug)]
 pub(crate) struct Batcher {
     lanes: Vec<Arc<Lane>>,
@@ -21,9 +21,9 @@ pub(crate) struct Batcher {
     counts: Arc<Counts>,
     keys_max: usize,
     keys: BTreeSet<Box<[u8]>>,
-    /// When the first change since the last batch was committed.
+    /// The commit time of the first change since the last batch.
     since: Option<u64>,
-    /// The end of the last transaction, if that is behind the position of the last batch.
+    /// The end of the last transaction that was read, if the last batch does not have it already.
     position: String,
     transactions: u32,
     number: u64,
@@ -49,7 +49,8 @@ impl Batcher {
         }
     }
 
-    /// Adds a key that a transaction of this time has changed. It waits if the targets have too much to do.
+    /// Adds a key that a transaction with this commit time has changed. Blocks while the queues of
+    /// the targets are full.
     pub(crate) fn add(&mut self, key: &[u8], when: u64) -> Result<(), Stopped> {
         self.since.get_or_insert(when);
         if !self.keys.contains(key) {
@@ -58,7 +59,7 @@ impl Batcher {
         if self.keys.len() >= self.keys_max { self.send() } else { Ok(()) }
     }
 
-    /// All keys of a transaction were added.
+    /// A transaction ends at `position`; all of its keys were added.
     pub(crate) fn committed(&mut self, position: &dyn Display, when: u64) -> Result<(), Stopped> {
         self.since.get_or_insert(when);
         self.position.clear();
@@ -68,19 +69,20 @@ impl Batcher {
         if self.transactions >= TRANSACTIONS_MAX { self.send() } else { Ok(()) }
     }
 
-    /// There is nothing more to read at the moment.
+    /// The log has nothing more to read at the moment: the keys gathered so far are sent.
     pub(crate) fn pause(&mut self) -> Result<(), Stopped> {
         if self.keys.is_empty() && self.transactions == 0 { Ok(()) } else { self.send() }
     }
 
-    /// The log was read up to here.
+    /// Records that the reader has come to `place`, unless a batch is still being gathered.
     pub(crate) fn passed(&mut self, place: Place) {
         if self.keys.is_empty() && self.transactions == 0 {
             self.ledger.passed(place);
         }
     }
 
-    /// What was changed before `position`, at which the log is read on, is not known.
+    /// Reports a gap: the changes before `position` are lost, so that all targets have to be
+    /// flushed.
     pub(crate) fn skipped(&mut self, position: &str, when: u64) -> Result<(), Stopped> {
         self.pause()?;
         self.give(Work::Flush, when, Some(position.to_owned()))

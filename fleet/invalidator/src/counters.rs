@@ -40,25 +40,28 @@ guira_sync::counters! {
     }
 }
 
-/// This many lines in a row that are no change events, in this many seconds at least, are no exceptions among others.
+/// The sender is reported as useless after this many lines in a row without a change event, if they
+/// took at least [`USELESS_S`] seconds: a single bad line is no alarm.
 const USELESS_LINES: u64 = 10;
 const USELESS_S: u64 = 10;
 
-/// Counters of the process, and what is known of the database.
+/// Counters of the process, and the state of the database as last seen.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     /// Relaxed: they are only printed.
     values: [AtomicU64; Count::COUNT],
     /// Relaxed: it is only printed.
     is_connected: AtomicBool,
-    /// When the database was last heard of, in seconds since 1970. Relaxed: it is only printed.
+    /// When the database last sent something, in seconds since 1970. Relaxed: it is only printed.
     last_message: AtomicU64,
-    /// Lines in a row that were no change events, and when the first of them came, in seconds since 1970. Relaxed: they are only printed.
+    /// Lines in a row that were not change events, and when the first of them arrived, in seconds
+    /// since 1970. Relaxed: they are only printed.
     useless: AtomicU64,
     useless_since: AtomicU64,
-    /// What the database has to keep of its log for us, in bytes. Relaxed: it is only printed.
+    /// The bytes of the log that the database keeps for this invalidator. Relaxed: it is only
+    /// printed.
     retained: AtomicU64,
-    /// What there was of the log when it was looked at last.
+    /// How much of the log the database had when it was last watched.
     /// LOCK: invalidator_extent. Leaf.
     extent: Mutex<Option<Extent>>,
 }
@@ -79,21 +82,22 @@ impl Counts {
         self.last_message.store(now, Ordering::Relaxed);
     }
 
-    /// A line of a sender is skipped, since it is no change event.
+    /// Counts a skipped line: it was not a change event.
     pub(crate) fn skipped_line(&self, now: u64) {
         if self.useless.fetch_add(1, Ordering::Relaxed) == 0 {
             self.useless_since.store(now, Ordering::Relaxed);
         }
     }
 
-    /// A line of a sender was of use.
+    /// Ends a run of skipped lines: a change event has arrived.
     pub(crate) fn used_line(&self) {
         if self.useless.load(Ordering::Relaxed) > 0 {
             self.useless.store(0, Ordering::Relaxed);
         }
     }
 
-    /// How many lines have come since one was of use, and in how many seconds, if that is more than chance.
+    /// The number of lines since the last change event and their time in seconds, once both are too
+    /// large to be chance.
     pub(crate) fn useless_lines(&self, now: u64) -> Option<(u64, u64)> {
         let seconds = now.saturating_sub(self.useless_since.load(Ordering::Relaxed));
         let lines = self.useless.load(Ordering::Relaxed);
@@ -108,7 +112,7 @@ impl Counts {
         *self.extent.lock() = extent;
     }
 
-    /// How many bytes of the log are behind `place`, if that is known.
+    /// The number of bytes between `place` and the end of the log, if both are known.
     pub(crate) fn behind(&self, place: Place) -> Option<u64> {
         let extent = self.extent.lock();
         extent.as_ref().map(|extent| extent.behind(place))
@@ -126,7 +130,7 @@ impl Counts {
         self.is_connected.load(Ordering::Relaxed)
     }
 
-    /// For how many seconds nothing was heard, if anything ever was.
+    /// The seconds since the database last sent something, if it ever has.
     pub(crate) fn silence(&self, now: u64) -> Option<u64> {
         Some(self.last_message()).filter(|at| *at > 0).map(|at| now.saturating_sub(at))
     }
@@ -136,17 +140,17 @@ impl Counts {
     }
 }
 
-/// Counters of a target, and what it is called.
+/// Counters of a target, and its name.
 #[derive(Debug)]
 pub(crate) struct TargetCounts {
     name: String,
     /// Relaxed: they are only printed.
     values: [AtomicU64; TargetCount::COUNT],
-    /// Whether the last attempt has succeeded. Relaxed: it is only printed.
+    /// Whether the last attempt succeeded. Relaxed: it is only printed.
     is_up: AtomicBool,
-    /// Whether it was to flush and has not. Relaxed: it is only printed.
+    /// Whether the last flush failed. Relaxed: it is only printed.
     refuses_flush: AtomicBool,
-    /// What is in its spool, in bytes. Relaxed: it is only printed.
+    /// The size of the target's spool in bytes. Relaxed: it is only printed.
     spool: AtomicU64,
 }
 
@@ -165,7 +169,7 @@ impl TargetCounts {
         &self.name
     }
 
-    /// Returns how many there were before.
+    /// Returns the value before the addition.
     pub(crate) fn add(&self, counter: TargetCount, count: u64) -> u64 {
         self.values[counter as usize].fetch_add(count, Ordering::Relaxed)
     }
@@ -178,7 +182,7 @@ impl TargetCounts {
         self.is_up.store(is_up == Health::Up, Ordering::Relaxed);
     }
 
-    /// How the last attempt to flush it has ended.
+    /// Records the result of the last flush.
     pub(crate) fn set_flushed(&self, flushed: Flushed) {
         self.refuses_flush.store(flushed == Flushed::Refused, Ordering::Relaxed);
     }
@@ -206,7 +210,7 @@ pub(crate) enum Health {
     Down,
 }
 
-/// Whether a target has flushed what it was to flush.
+/// Whether a target has executed a flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flushed {
     Done,

@@ -1,4 +1,4 @@
-//! Which batches are under way, and up to which position all targets have acknowledged everything.
+//! Tracks the batches in flight, and the position up to which every target has acknowledged them.
 
 use crate::source::Place;
 use guira_sync::lock::{Condvar, Mutex, MutexGuard};
@@ -6,7 +6,8 @@ use guira_sync::simulated::is_planted;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// The known state of all batches; by default of no targets. It holds no more of them than the queues of targets.
+/// The state of all batches in flight. Their number is bounded by the queues of the targets. The
+/// default has no targets.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     /// LOCK: invalidator_ledger. Leaf.
@@ -17,29 +18,29 @@ pub(crate) struct Ledger {
 #[derive(Debug, Default)]
 struct State {
     under_way: VecDeque<Sent>,
-    /// The number of the last batch that each target was given for the first time, or has in its spool.
+    /// For each target, the last batch that was delivered once or is in its spool.
     given: Vec<u64>,
-    /// The number of the last batch that each target has acknowledged; they do so in order.
+    /// For each target, the last acknowledged batch; targets acknowledge in order.
     acknowledged: Vec<u64>,
-    /// A position that may be saved and was not taken yet.
+    /// A position that may be saved, until it is taken.
     reached: Option<String>,
-    /// Up to where all targets have acknowledged everything.
+    /// The place up to which all targets have acknowledged everything.
     place: Option<Place>,
 }
 
 #[derive(Debug)]
 struct Sent {
     number: u64,
-    /// When the first change in it was committed, in seconds since 1970.
+    /// The commit time of its first change, in seconds since 1970.
     since: u64,
-    /// Where the log is read on once it is acknowledged, if that is another place than before.
+    /// The position at which the log is read once the batch is acknowledged, if it moves.
     position: Option<String>,
-    /// How far the log was read when it was the last one.
+    /// How far the log was read while this was the last batch.
     place: Option<Place>,
 }
 
 impl Ledger {
-    /// Nothing is under way. Batches have numbers from 1.
+    /// A ledger without batches. Batches are numbered from 1.
     pub(crate) fn new(targets: usize) -> Self {
         let state = State { given: vec![0; targets], acknowledged: vec![0; targets], ..State::default() };
         Ledger { state: Mutex::new(state), advanced: Condvar::new() }
@@ -49,7 +50,7 @@ impl Ledger {
         self.state.lock()
     }
 
-    /// A batch is about to be given to all targets.
+    /// Records a batch before it is pushed to the lanes.
     pub(crate) fn sent(&self, number: u64, since: u64, position: Option<String>) {
         if is_planted("position-early") {
             self.state().reached.clone_from(&position);
@@ -57,7 +58,7 @@ impl Ledger {
         self.state().under_way.push_back(Sent { number, since, position, place: None });
     }
 
-    /// The log was read up to here, and has nothing that is not in a batch.
+    /// Records that the reader has come to `place`, with all changes before it in batches.
     pub(crate) fn passed(&self, place: Place) {
         let mut state = self.state();
         match state.under_way.back_mut() {
@@ -66,18 +67,18 @@ impl Ledger {
         }
     }
 
-    /// Up to where all targets have acknowledged everything, once that is known.
+    /// The place up to which all targets have acknowledged everything, if known.
     pub(crate) fn place(&self) -> Option<Place> {
         self.state().place
     }
 
-    /// A target has deleted what is in a batch and in those before; it may be about to do so again.
+    /// A target has executed the deletes up to this batch once; a second delivery may follow.
     pub(crate) fn given(&self, target: usize, number: u64) {
         let given = &mut self.state().given[target];
         *given = number.max(*given);
     }
 
-    /// A target has acknowledged a batch for good, and with it those before.
+    /// A target has acknowledged a batch for good, and all batches before it.
     pub(crate) fn acknowledged(&self, target: usize, number: u64) {
         let mut state = self.state();
         state.given[target] = number.max(state.given[target]);
@@ -94,13 +95,13 @@ impl Ledger {
         }
     }
 
-    /// Takes the newest position that may be saved; waits for one for at most `duration`.
+    /// Takes the newest position that may be saved; waits up to `duration` for one.
     pub(crate) fn take(&self, duration: Duration) -> Option<String> {
         let has_none = |state: &mut State| state.reached.is_none();
         self.advanced.wait_timeout_while(self.state(), duration, has_none).reached.take()
     }
 
-    /// When the oldest change was committed that not all targets have deleted or spooled.
+    /// The commit time of the oldest change that some target has neither executed nor spooled.
     pub(crate) fn oldest(&self) -> Option<u64> {
         let state = self.state();
         let by_all = state.given.iter().copied().min().unwrap_or(0);
@@ -108,7 +109,7 @@ impl Ledger {
         state.under_way.get(at).map(|sent| sent.since)
     }
 
-    /// Whether all targets have acknowledged everything.
+    /// Whether no batch is in flight.
     pub(crate) fn is_settled(&self) -> bool {
         self.state().under_way.is_empty()
     }

@@ -2,13 +2,14 @@
 //!
 //! ```text
 //! database ── Log ── Extractor ── Batcher ──┬─ Lane, Delivery ── router of a cluster
-//!    ▲        (what was committed)   │      └─ Lane, Delivery ── router of another
+//!    ▲        (committed changes)    │      └─ Lane, Delivery ── router of another
 //!    │                               ▼              │
 //!    └── position in a file ◄── Ledger ◄────────────┘ acknowledged
 //! ```
 //!
-//! A position is saved once every target has acknowledged all deletes before it, or has them in its spool on the disk, so that each delete arrives at least once, whenever
-//! the process ends. Without spools the log of the database is the queue, and a target that is unreachable slows the reader down.
+//! A position is saved once every target has acknowledged all deletes before it, or has them in its
+//! spool. So each delete arrives at least once, whenever the process ends. Without spools the log
+//! of the database is the queue, and an unreachable target slows the reader down.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What `/metrics` shows.
+//! The metrics of an invalidator, as `/metrics` shows them.
 
 use crate::counters::{Count, TargetCount};
 use crate::shared::Shared;

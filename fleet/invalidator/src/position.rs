@@ -1,4 +1,4 @@
-//! The file that says where the log is to be read on.
+//! The file with the position at which the log is read after a restart.
 
 use guira_disk::{Durability, File, Mode, OpenOptionsExt};
 use guira_sync::simulated::is_planted;
@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 /// The first word of the file, with its version.
 const HEAD: &str = "guira-position-1";
-/// The longest file that is read, in bytes.
+/// The longest position file that is read, in bytes.
 const FILE_MAX: u64 = 1 << 20;
-/// What is added to the name of the file for the one that is locked.
+/// The suffix of the lock file's name.
 const LOCK: &str = ".lock";
 const MODE: u32 = 0o600;
 
@@ -26,11 +26,11 @@ pub enum PositionError {
     Damaged(PathBuf),
 }
 
-/// A file that no other process can lock.
+/// A lock file; the lock ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Lock(#[expect(dead_code, reason = "it is unlocked when it is closed")] File);
 
-/// Locks the file at `path`, which is made if it is not there.
+/// Locks the file at `path`, which is created if it is missing.
 pub(crate) fn lock(path: &Path) -> Result<Lock, PositionError> {
     let file = File::options().create(true).truncate(false).write(true).mode(MODE).open(path);
     let file =
@@ -39,7 +39,7 @@ pub(crate) fn lock(path: &Path) -> Result<Lock, PositionError> {
     Ok(Lock(file))
 }
 
-/// The file, which no other process uses meanwhile.
+/// The position file, locked against other processes.
 #[derive(Debug)]
 pub(crate) struct PositionFile {
     path: PathBuf,
@@ -47,7 +47,7 @@ pub(crate) struct PositionFile {
 }
 
 impl PositionFile {
-    /// Opens the file at `path`, and reads the position in it, if there is one.
+    /// Opens the file at `path`, and reads its position if it has one.
     pub(crate) fn open(path: &Path) -> Result<(Self, Option<String>), PositionError> {
         let locked = with_ending(path, LOCK);
         let failed = |action, path: &Path| {

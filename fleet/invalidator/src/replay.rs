@@ -1,4 +1,4 @@
-//! A part of the log, read and delivered once more.
+//! Reads a part of the log again, and delivers its deletes once more.
 
 use crate::batcher::Batcher;
 use crate::config::{Config, ConfigError};
@@ -11,18 +11,18 @@ use crate::threads::{Deliveries, spawn};
 use guira_sync::stop::Stop;
 use std::time::Duration;
 
-/// How often it is looked whether everything is delivered.
+/// How often the replay checks whether all deletes were delivered.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 const OF_SENDER: &str = "cannot replay change events: send them again from their source";
 
 #[derive(Clone, Copy, Debug)]
 pub struct Part<'a> {
-    /// Where it begins, as the position file has it.
+    /// The start, in the syntax of the position file.
     pub from: &'a str,
-    /// Where it ends, if not at the present end of the log.
+    /// The end; `None` is the present end of the log.
     pub to: Option<&'a str>,
-    /// The one target that it is for, if not for all.
+    /// The only target to deliver to; `None` is all targets.
     pub target: Option<&'a str>,
 }
 
@@ -30,13 +30,13 @@ pub struct Part<'a> {
 pub struct Replayed {
     /// Whether all of it was delivered.
     pub is_whole: bool,
-    /// Names of targets, and how many deletes each has acknowledged.
+    /// The name of each target, and the number of deletes that it acknowledged.
     pub deletes: Vec<(String, u64)>,
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
-    /// What the command line asks for cannot be done with this configuration.
+    /// The command line does not fit the configuration.
     #[error("{0}")]
     Wanted(String),
     #[error(transparent)]
@@ -47,7 +47,8 @@ pub enum ReplayError {
     Fault(#[from] Fault),
 }
 
-/// Delivers what a part of the log has changed, unless `is_over` says so before. Positions and spools are left alone, and whoever reads the log at the same time continues.
+/// Delivers the deletes of a part of the log, until `is_over` returns true. The position file and
+/// the spools are not touched, so that an invalidator may run at the same time.
 ///
 /// # Errors
 /// When the log cannot be read, has a gap, or there is no such target.

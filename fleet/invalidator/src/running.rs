@@ -1,4 +1,4 @@
-//! Starting and stopping an invalidator.
+//! Starts, reloads and stops an invalidator.
 
 use crate::batcher::Batcher;
 use crate::config::{Config, ConfigError};
@@ -19,11 +19,11 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a running invalidator does next.
+/// The next action of a running invalidator.
 #[derive(Debug)]
 pub enum Command {
     Continue,
-    /// Uses this configuration; after an error it keeps the current one.
+    /// Switches to this configuration; after an error the current one stays.
     Reload(Box<Result<Config, ConfigError>>),
     Stop,
 }
@@ -36,13 +36,13 @@ pub struct Running {
     admin: Option<Admin>,
 }
 
-/// Everything from the database to the targets.
+/// The threads and state between the database and the targets.
 #[derive(Debug)]
 struct Pipeline {
-    /// Without one the sender keeps the position.
+    /// `None` for a sender of change events, which keeps the position itself.
     file: Option<Arc<PositionFile>>,
     database: Arc<Source>,
-    /// The position that the file does not have yet.
+    /// The last position that could not be saved.
     unsaved: Option<String>,
     shared: Arc<Shared>,
     ledger: Arc<Ledger>,
@@ -54,10 +54,12 @@ struct Pipeline {
 /// Positions are saved at most once in this time.
 const SAVE_EVERY: Duration = Duration::from_millis(100);
 
-/// Starts an invalidator. It continues by itself, but for positions, which [`Running::run`] saves.
+/// Starts an invalidator. Its threads run by themselves, but [`Running::run`] has to save
+/// positions.
 ///
 /// # Errors
-/// When a file cannot be used, or what the system says. That the database cannot be reached is none.
+/// When a file cannot be used or the system refuses a thread or an address. An unreachable database
+/// is no error.
 pub fn start(config: Config) -> Result<Running, StartError> {
     let shared = Arc::<Shared>::default();
     let serve = |at: &String| web::serve(at, config.admin_token_file.as_deref(), shared.clone());
@@ -85,7 +87,8 @@ impl Running {
         self.admin.as_ref().map(Admin::address)
     }
 
-    /// Executes the commands of `next`, called about ten times a second, and saves positions in between.
+    /// Executes the commands of `next`, called about ten times a second, and saves positions in
+    /// between.
     ///
     /// # Errors
     /// When the log cannot be read any further.
@@ -110,7 +113,7 @@ impl Running {
                 break;
             }
             self.pipeline.save(SAVE_EVERY);
-            // The next one is not saved at once, so that a busy database does not make a busy disk.
+            // The wait keeps a busy database from causing a busy disk.
             if self.pipeline.stop.wait(SAVE_EVERY).is_err() {
                 break;
             }
@@ -120,7 +123,8 @@ impl Running {
         result
     }
 
-    /// Ends what is done, and begins again where that is acknowledged. The admin listener stays.
+    /// Stops the pipeline, and starts one with `config` at the acknowledged position. The admin
+    /// listener stays.
     fn reload(self, config: Config) -> Result<Self, Fault> {
         let Running { config: before, shared, pipeline, admin } = self;
         pipeline.end()?;
@@ -188,16 +192,16 @@ impl Pipeline {
         self.source.is_finished() || self.deliveries.has_ended()
     }
 
-    /// Ends all threads, and saves what was acknowledged.
+    /// Ends all threads, and saves the acknowledged position.
     fn end(mut self) -> Result<(), Fault> {
-        // The reader ends once its queues have.
+        // The reader ends once the lanes have.
         let result = self.deliveries.end();
         self.save(Duration::ZERO);
         self.source.join().map_err(|_| Fault::Thread)??;
         result
     }
 
-    /// Waits for a new position for at most `duration`, and saves it.
+    /// Waits up to `duration` for a new position, and saves it.
     fn save(&mut self, duration: Duration) {
         let newest = self.ledger.take(duration).or_else(|| self.unsaved.take());
         let Some(position) = newest else { return };

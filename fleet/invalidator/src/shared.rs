@@ -1,4 +1,4 @@
-//! What all threads of an invalidator share.
+//! State shared by all threads of an invalidator.
 
 use crate::config::Config;
 use crate::counters::{Counts, Flushed, TargetCounts};
@@ -6,7 +6,7 @@ use crate::ledger::Ledger;
 use guira_sync::lock::Mutex;
 use std::sync::Arc;
 
-/// What all threads see, also after a reload.
+/// Shared state that survives a reload.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
     pub(crate) counts: Arc<Counts>,

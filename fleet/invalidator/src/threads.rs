@@ -1,4 +1,4 @@
-//! The threads of targets.
+//! The delivery threads, one for each target.
 
 use crate::config::{Config, TargetConfig};
 use crate::counters::TargetCounts;
@@ -10,7 +10,7 @@ use guira_sync::thread::JoinHandle;
 use std::io;
 use std::sync::Arc;
 
-/// A thread for each target. They end with this, whatever else cannot be started.
+/// One thread for each target. They end on drop, also when a later part of the start fails.
 #[derive(Debug)]
 pub(crate) struct Deliveries {
     stop: Stop,
@@ -19,7 +19,7 @@ pub(crate) struct Deliveries {
 }
 
 impl Deliveries {
-    /// Opens spools, and starts a thread for each target. `stop` ends them, and whoever else waits for it.
+    /// Opens the spools, and starts a thread for each target. `stop` ends them.
     pub(crate) fn start(
         config: &Config,
         ways: Vec<Ways>,
@@ -38,17 +38,17 @@ impl Deliveries {
         &self.lanes
     }
 
-    /// Whether one of them has ended, which none should.
+    /// Whether a thread has ended, which is a fault while the invalidator runs.
     pub(crate) fn has_ended(&self) -> bool {
         self.threads.iter().any(JoinHandle::is_finished)
     }
 
-    /// Ends them. Batches under way are acknowledged or not.
+    /// Ends the threads. A delivery in flight may or may not be acknowledged.
     pub(crate) fn end(&mut self) -> Result<(), Fault> {
         self.stop.set();
         self.lanes.iter().for_each(|lane| lane.end());
         let ended = self.threads.drain(..).map(|thread| thread.join().map_err(|_| Fault::Thread));
-        // All are waited for, also if one has failed.
+        // All threads are joined, also after a failure.
         ended.fold(Ok(()), Result::and)
     }
 }
@@ -83,7 +83,7 @@ fn deliver(target: &TargetConfig, ways: Ways, lane: Arc<Lane>, stop: Stop) -> io
     spawn(format!("target-{}", name(target)), move || delivery.run())
 }
 
-/// The system takes 15 bytes of a name.
+/// The kernel accepts 15 bytes as a thread's name.
 fn name(target: &TargetConfig) -> String {
     target.name.chars().filter(char::is_ascii_alphanumeric).take(8).collect()
 }

@@ -1,4 +1,4 @@
-//! What the admin listener tells of an invalidator.
+//! The pages of the admin listener.
 
 use crate::counters::{Count, TargetCount};
 use crate::metrics;
@@ -60,13 +60,13 @@ impl Site for InvalidatorSite {
     }
 }
 
-/// Why it is not ready; `now` is in seconds since 1970.
+/// The reason for not being ready; `now` is in seconds since 1970.
 fn fault(shared: &Shared, now: u64) -> Option<String> {
     let (counts, view) = (&shared.counts, shared.view());
     if !counts.is_connected() {
         return Some("the invalidator is not reading the database log".to_owned());
     }
-    // Who is held up by a target hears nothing either.
+    // A reader that full queues block receives nothing either.
     let is_idle = view.ledger.is_settled();
     if let Some(seconds) = view.undue_silence(counts.silence(now)).filter(|_| is_idle) {
         return Some(format!("the sender of change events sent nothing for {seconds} s"));
@@ -84,7 +84,7 @@ fn deletes(shared: &Shared) -> u64 {
     shared.view().targets.iter().map(|target| target.get(TargetCount::Deletes)).sum()
 }
 
-/// What the page shows; `now` is in milliseconds of any clock.
+/// The status page; `now` is in milliseconds of any clock.
 fn status(shared: &Shared, fault: Option<String>, now: u64) -> Value {
     let stats =
         Count::ALL.map(|counter| (Count::name(counter).to_owned(), shared.counts.get(counter).into()));

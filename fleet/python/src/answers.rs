@@ -38,7 +38,7 @@ impl<'py> IntoPyObject<'py> for Answer {
 }
 
 /// The object of a result, or the exception of an error.
-pub(crate) fn told(py: Python<'_>, answer: Result<Answer, Error>) -> PyResult<Bound<'_, PyAny>> {
+pub(crate) fn to_python(py: Python<'_>, answer: Result<Answer, Error>) -> PyResult<Bound<'_, PyAny>> {
     match answer {
         Ok(answer) => answer.into_pyobject(py),
         Err(error) => Err(PyErr::from_value(exception(py, &error)?)),

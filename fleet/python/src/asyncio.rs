@@ -3,7 +3,7 @@
 //! The thread of the client wakes the loop through a descriptor, and the loop takes all results that are ready. So that thread neither waits for
 //! Python's lock nor calls a loop that is closed.
 
-use crate::answers::{Answer, told};
+use crate::answers::{Answer, to_python};
 use crate::blocking::{Row, store, stores};
 use crate::process::Own;
 use guira_client::pools::{self, Error};
@@ -138,7 +138,7 @@ impl Calls {
 }
 
 /// The number of a call, and its result or its exception.
-type Told<'py> = (u64, Option<Bound<'py, PyAny>>, Option<PyErr>);
+type Completed<'py> = (u64, Option<Bound<'py, PyAny>>, Option<PyErr>);
 
 #[pymethods]
 impl Calls {
@@ -146,12 +146,12 @@ impl Calls {
         Ok(self.shared.get()?.bells.as_fd().as_raw_fd())
     }
 
-    fn take<'py>(&self, py: Python<'py>) -> PyResult<Vec<Told<'py>>> {
-        let told = |(number, answer)| match told(py, answer) {
+    fn take<'py>(&self, py: Python<'py>) -> PyResult<Vec<Completed<'py>>> {
+        let completed = |(number, answer)| match to_python(py, answer) {
             Ok(answer) => (number, Some(answer), None),
             Err(error) => (number, None, Some(error)),
         };
-        Ok(self.shared.get()?.take().into_iter().map(told).collect())
+        Ok(self.shared.get()?.take().into_iter().map(completed).collect())
     }
 
     /// Drops the result of a call. The call itself is not cancelled.

@@ -1,6 +1,6 @@
 //! The blocking client. Calls release Python's lock while they wait.
 
-use crate::answers::{Answer, exception, told};
+use crate::answers::{Answer, exception, to_python};
 use crate::process::Own;
 use guira_client::pools::{self, Error, Stats, Store};
 use pyo3::prelude::{Bound, PyAny, PyDictMethods, PyResult, Python};
@@ -51,7 +51,7 @@ impl Client {
         call: impl FnOnce(&pools::Client) -> Result<Answer, Error> + Send,
     ) -> PyResult<Bound<'py, PyAny>> {
         let client = self.client.get()?;
-        told(py, py.detach(|| call(client)))
+        to_python(py, py.detach(|| call(client)))
     }
 }
 
@@ -165,8 +165,8 @@ impl Client {
 
     fn stats<'py>(&self, py: Python<'py>, about: &str) -> PyResult<Bound<'py, PyDict>> {
         let client = self.client.get()?;
-        let told = of_servers::<Stats>(py, py.detach(|| client.stats(about)))?;
-        Ok(told)
+        let stats = of_servers::<Stats>(py, py.detach(|| client.stats(about)))?;
+        Ok(stats)
     }
 
     fn counters(&self) -> PyResult<Vec<(&'static str, u64)>> {

@@ -1,4 +1,4 @@
-//! What a router says of itself to `get __mcrouter__.…`, in mcrouter's words.
+//! The answers of a router to `get __mcrouter__.…`, in mcrouter's words.
 
 use crate::config::Source;
 use crate::explain::HandleLine;

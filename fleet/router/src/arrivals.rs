@@ -4,7 +4,7 @@ use crate::ticket::Ticket;
 use guira_routing::{ArrivalWanted, CountedPool};
 use std::collections::HashMap;
 
-/// Of the requests that came to pools that are counted.
+/// The first arrival of each request that reached a counted pool.
 #[derive(Debug, Default)]
 pub(crate) struct Arrivals(HashMap<Ticket, First>);
 
@@ -17,7 +17,8 @@ struct First {
 }
 
 impl Arrivals {
-    /// A request comes to a pool. The first arrival that a client waits for counts; without one, the first arrival.
+    /// Notes that a request reached a pool. The first arrival that a client waits for counts;
+    /// without one, the first arrival.
     pub(crate) fn note(&mut self, ticket: Ticket, pool: CountedPool, wanted: ArrivalWanted, sent_us: u64) {
         let new = First { pool, wanted, sent_us };
         let first = self.0.entry(ticket).or_insert(new);

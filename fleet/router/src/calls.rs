@@ -1,4 +1,4 @@
-//! Clients' requests that are under way, and their replies.
+//! Client requests in flight, and their replies.
 
 use crate::arrivals::Arrivals;
 use crate::render::{self, Form, RequestKey, Uniques};
@@ -9,21 +9,21 @@ use guira_serving::{ALONE_MAX, ReplyTo, SlotId};
 use guira_upstream::answers::found;
 use std::ops::Range;
 
-/// What clients have asked and were not answered.
+/// The requests of clients that have no reply yet.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
     calls: Vec<Call>,
     vacant: Vec<u32>,
-    /// What the buffers of vacant ones take.
+    /// The bytes of the buffers of vacant calls.
     spare: usize,
     done: Vec<Reply>,
     length: usize,
     bytes: Vec<u8>,
-    /// What replies about several keys take that wait for others …
+    /// The bytes of replies to several keys that wait for the other keys …
     held: usize,
     /// … and may take: a request of which one comes beyond that has failed.
     held_max: usize,
-    /// Of those that are counted for pools.
+    /// The arrivals at counted pools.
     pub(crate) arrivals: Arrivals,
 }
 
@@ -34,22 +34,23 @@ struct Call {
     slot: SlotId,
     form: Form,
     keys: KeyCount,
-    /// How many keys were not answered. One more while a client still names them.
+    /// The number of keys without a reply. One more while the client still names keys.
     missing: u32,
     parts: Vec<Part>,
-    /// The keys as the client has sent them; then the flags that a reply repeats, or the replies about several keys.
+    /// The keys as the client has sent them; then the flags that a reply repeats, or the replies to
+    /// several keys.
     bytes: Vec<u8>,
-    /// How long these replies are together.
+    /// The length of these replies together.
     found: usize,
-    /// The first failure among the keys, as the client receives it.
+    /// The first failure among the keys, in the form for the client.
     failure: Option<Range<usize>>,
 }
 
-/// How many keys a request has.
+/// Whether a request has one key or several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyCount {
     One,
-    /// Several, and perhaps more of the same request in the next call.
+    /// Several, and perhaps more keys of the same request in the next call.
     Many(Ends),
 }
 
@@ -74,18 +75,18 @@ pub(crate) struct Reply {
     text: Text,
 }
 
-/// How much there is of some replies.
+/// The size of replies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ReplySize {
     pub(crate) keys: u32,
     pub(crate) bytes: usize,
-    /// Bytes of all replies, although the client receives a failure instead.
+    /// Bytes of all replies, even if the client receives a failure instead.
     pub(crate) found: usize,
-    /// Whether a get has failed some of whose keys were not asked for yet.
+    /// Whether a get has failed that has further keys.
     pub(crate) has_failed_part: bool,
 }
 
-/// Where the bytes of a reply are.
+/// The position of a reply's bytes.
 #[derive(Clone, Debug)]
 enum Text {
     One(Range<usize>),
@@ -93,26 +94,27 @@ enum Text {
     Parts(u32),
 }
 
-/// Vacant calls keep no more than this together.
+/// The most bytes that all vacant calls keep.
 const SPARE_MAX: usize = 4 << 20;
-/// This many bytes of replies are kept.
+/// The most bytes of replies that are kept.
 const KEPT_MAX: usize = 1 << 20;
-/// A call that had more keys than this gives their memory back.
+/// A call with more keys than this frees their memory.
 const PARTS_MAX: usize = 1024;
 const TOO_MUCH: Answer<'static> =
     Answer { line: b"SERVER_ERROR out of memory for replies", ..Answer::of(Outcome::LocalError) };
 
-/// What ends the reply to a get of several keys.
+/// The end of a reply to a get of several keys.
 const END: &[u8] = b"END\r\n";
 
 impl Calls {
-    /// Replies to gets of several keys that wait for others of these take no more than `held_max` bytes, and one reply.
+    /// `held_max` is the limit in bytes of replies to gets of several keys that wait for the other
+    /// keys.
     pub(crate) fn new(held_max: usize) -> Self {
         Calls { held_max, ..Calls::default() }
     }
 
-    /// A client has asked something. Of several keys each is named by [`Calls::key`] and can be answered from then on;
-    /// [`Calls::end_of_keys`] says that there are no more.
+    /// Starts a call. Each of several keys is named by [`Calls::key`], and may be answered from
+    /// then on; [`Calls::end_of_keys`] ends them.
     #[inline]
     pub(crate) fn begin(&mut self, to: ReplyTo, slot: SlotId, form: Form, keys: KeyCount) -> u32 {
         let number = self.vacant.pop().unwrap_or(self.calls.len() as u32);
@@ -138,12 +140,12 @@ impl Calls {
         Ticket { call, part: it.parts.len() as u32 - 1 }
     }
 
-    /// Adds what a reply to a meta command repeats, behind its key.
+    /// Adds the flags that the reply to a meta command repeats, behind its key.
     pub(crate) fn repeat(&mut self, ticket: Ticket, flags: &[u8]) {
         self.calls[ticket.call as usize].bytes.extend_from_slice(flags);
     }
 
-    /// All of several keys are named, and the reply ends with them or not.
+    /// Ends the keys of a request; `ends` says whether the reply ends with them.
     pub(crate) fn end_of_keys(&mut self, number: u32, ends: Ends) {
         let call = &mut self.calls[number as usize];
         call.keys = KeyCount::Many(ends);
@@ -151,7 +153,7 @@ impl Calls {
         self.complete(number);
     }
 
-    /// The form of the reply that a client expects.
+    /// The form of the reply for the client.
     pub(crate) fn form(&self, ticket: Ticket) -> Form {
         self.calls[ticket.call as usize].form
     }
@@ -175,7 +177,7 @@ impl Calls {
         self.vacate(ticket.call);
     }
 
-    /// An item was found, as a server has sent it: the same as [`Calls::answer`] does.
+    /// Records an item in a server's form; the same as [`Calls::answer`], but faster.
     #[inline]
     pub(crate) fn item(&mut self, ticket: Ticket, value: &Value<'_>) {
         let call = &mut self.calls[ticket.call as usize];
@@ -211,7 +213,7 @@ impl Calls {
         self.vacant.push(number);
     }
 
-    /// The reply to a request with several keys is complete, if no key is missing.
+    /// Completes the reply to a request with several keys, if no key is missing.
     #[inline]
     fn complete(&mut self, number: u32) {
         let call = &self.calls[number as usize];
@@ -221,12 +223,12 @@ impl Calls {
         }
     }
 
-    /// How long the replies that are complete are.
+    /// The length of the complete replies.
     pub(crate) fn done_bytes(&self) -> usize {
         self.length
     }
 
-    /// How many requests are under way, a get of several keys being one.
+    /// The number of requests in flight; a get of several keys counts as one.
     pub(crate) fn under_way(&self) -> usize {
         self.calls.len() - self.vacant.len()
     }
@@ -235,12 +237,12 @@ impl Calls {
         self.done.len()
     }
 
-    /// The replies from this one on.
+    /// The replies from this index on.
     pub(crate) fn replies(&self, from: usize) -> &[Reply] {
         &self.done[from..]
     }
 
-    /// How much there is of some replies together.
+    /// The size of these replies.
     pub(crate) fn size(&self, replies: &[Reply]) -> ReplySize {
         let mut size = ReplySize::default();
         for reply in replies {
@@ -278,7 +280,8 @@ impl Calls {
         }
     }
 
-    /// A reply that [`guira_serving::Clients::answer_alone`] may send. `scratch` is empty, and takes one about several keys.
+    /// The bytes of a reply that [`guira_serving::Clients::answer_alone`] may send. Replies about
+    /// several keys are joined in `scratch`, which is empty.
     pub(crate) fn short<'a>(&'a self, reply: &Reply, scratch: &'a mut Vec<u8>) -> Option<&'a [u8]> {
         match &reply.text {
             _ if self.length(reply) > ALONE_MAX => None,
@@ -290,12 +293,12 @@ impl Calls {
         }
     }
 
-    /// Puts replies to one client next to each other, in the order in which they were complete.
+    /// Groups the replies by client, each in the order of completion.
     pub(crate) fn sort(&mut self) {
         self.done.sort_by_key(|reply| reply.to.place());
     }
 
-    /// Forgets the replies from this one on.
+    /// Removes the replies from this index on.
     pub(crate) fn forget(&mut self, from: usize) {
         let mut bytes = self.bytes.len();
         for index in from..self.done.len() {
@@ -330,25 +333,25 @@ impl Call {
         self.found += self.bytes.len() - from;
     }
 
-    /// What the client has asked about one key.
+    /// The key of a request with one key.
     fn request_key(&self) -> RequestKey<'_> {
         let end = self.parts.first().map_or(0, |part| part.key.end as usize);
         let (key, repeated) = self.bytes.split_at(end);
         RequestKey { key, repeated }
     }
 
-    /// What the replies about several keys take.
+    /// The bytes of the replies to several keys.
     fn replies(&self) -> usize {
         self.found + self.failure.as_ref().map_or(0, Range::len)
     }
 
-    /// How long the reply is, once all keys were answered.
+    /// The length of the reply, once all keys are answered.
     fn length(&self) -> usize {
         let end = if self.keys == KeyCount::Many(Ends::Here) { END.len() } else { 0 };
         self.failure.as_ref().map_or(self.found + end, Range::len)
     }
 
-    /// Appends the reply to `out`, once all keys were answered.
+    /// Appends the reply to `out`, once all keys are answered.
     fn join(&self, out: &mut Vec<u8>) {
         if let Some(failure) = &self.failure {
             return out.extend_from_slice(&self.bytes[failure.clone()]);

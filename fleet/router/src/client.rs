@@ -1,4 +1,5 @@
-//! What clients send: lines in, requests out. Those of the binary protocol send packets.
+//! Turns the input of clients into requests: lines of the text protocol, packets of the binary
+//! protocol.
 
 mod metaget;
 mod packets;
@@ -30,28 +31,29 @@ use window::Window;
 
 pub(crate) use window::Length;
 
-/// The known state of a client between two pieces of its input.
+/// The state of a client between two reads of its input.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) from: ReplyTo,
-    /// The same number for all clients of a host.
+    /// All clients on one host have the same number.
     pub(crate) host: u64,
     speaks: Speaks,
-    /// Bytes of a refused data block that are still to come.
+    /// The bytes of a refused data block that are still to be skipped.
     swallow: u64,
     partial_block: PartialBlock,
     /// The input continues with keys of a get.
     rest: Option<RestOfGet>,
     window: Window,
-    /// Since when replies are held back for others of the same client, in milliseconds of the worker.
+    /// When replies were first held back for other replies of the same client, in the worker's
+    /// milliseconds.
     pub(crate) held_ms: Option<u64>,
 }
 
-/// A get with so many keys that they are requested one part after the other.
+/// The rest of a get with many keys, which are requested in parts.
 #[derive(Clone, Copy, Debug)]
 struct RestOfGet {
     form: GetForm,
-    /// The client has received a failure, and receives nothing more.
+    /// The client has received a failure, and receives nothing more for this get.
     has_failed: bool,
 }
 
@@ -76,36 +78,37 @@ impl Conversation for Client {
     }
 }
 
-/// Keys of one get that are sent to servers at once. The others wait until the client has received these.
+/// The keys of one get that are sent at once. The others wait until the client has received the
+/// replies to these.
 pub(crate) const KEYS_MAX: usize = 1024;
 
-/// How clients of ElastiCache ask where to connect. No memcached knows it.
+/// ElastiCache clients send this to discover the servers. memcached does not know it.
 const CLUSTER: &[u8] = b"config get cluster";
 
-/// What requests of a client go through.
+/// The parts of a worker that a client's requests use.
 pub(crate) struct Turn<'a> {
     pub(crate) client: &'a mut Client,
     pub(crate) walks: &'a mut Walks<Ticket>,
     pub(crate) flow: &'a mut Flow,
     pub(crate) outbox: &'a mut Outbox<NoPin>,
     pub(crate) shared: &'a Shared,
-    /// When the outbox is full, in bytes.
+    /// The size in bytes at which the outbox counts as full.
     pub(crate) full: usize,
-    /// How long replies to the worker's clients are.
+    /// The usual length of a reply on this worker.
     pub(crate) usual: Length,
-    /// What the last request counts for in the client's turn: a get of several keys for as many more.
+    /// The share of the last request in the client's turn: each key of a get counts.
     pub(crate) executed: usize,
     pub(crate) refuses: Refuses,
 }
 
-/// Whether requests are refused since too many are under way.
+/// Whether requests are refused because too many are in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refuses {
     No,
     Yes,
 }
 
-/// What becomes of requests when as many as may be are under way.
+/// What happens to a request once the maximum is in flight.
 enum Room {
     For(usize),
     Nowhere,
@@ -127,12 +130,14 @@ impl Client {
         Client { from, host, speaks, swallow: 0, partial_block, rest, window, held_ms: None }
     }
 
-    /// This many keys were answered, with this many bytes together, and replies to others are as `usual`.
+    /// Records the replies to this many keys, with `bytes` together; `usual` is the length for
+    /// other clients.
     pub(crate) fn answered(&mut self, keys: u32, bytes: usize, usual: Length) {
         self.window.answered(keys, bytes, usual);
     }
 
-    /// A part of a get of several keys has failed: the client receives nothing about the rest of it.
+    /// Records a failure of one part of a get, after which the client receives nothing for its
+    /// rest.
     pub(crate) fn note_failure(&mut self) {
         if let Some(rest) = &mut self.rest {
             rest.has_failed = true;
@@ -141,7 +146,8 @@ impl Client {
 }
 
 impl Turn<'_> {
-    /// Reads requests and sends them on their way. Returns how many bytes were taken, and why it has stopped.
+    /// Reads requests and routes them. Returns the number of bytes taken, and the reason for
+    /// stopping.
     pub(crate) fn run(&mut self, slice: &mut Slice, input: &[u8]) -> (usize, Stopped) {
         if let (Speaks::Any, Some(first)) = (self.client.speaks, input.first()) {
             self.client.speaks = if *first == REQUEST_MAGIC { Speaks::Binary } else { Speaks::Text };
@@ -152,7 +158,7 @@ impl Turn<'_> {
         }
     }
 
-    /// The same for a protocol, of which `request` reads one request.
+    /// Runs the requests of one protocol, each of which `request` reads.
     #[inline(always)]
     fn requests(
         &mut self,
@@ -174,7 +180,8 @@ impl Turn<'_> {
             if at == input.len() {
                 return (at, Stopped::NeedsInput);
             }
-            // Answers of the router itself can be long. Those of others, which are handed out later, are not this client's affair.
+            // Only the router's own replies can be long here. Replies of servers are handed out
+            // later.
             if slice.is_cut() || self.flow.calls.done_bytes() - before > self.full {
                 return (at, Stopped::SliceOver);
             }
@@ -196,7 +203,7 @@ impl Turn<'_> {
                 After::Taken(taken) => {
                     at += taken;
                     slice.executed(self.executed);
-                    // The rest of a get is requested when the first of it was sent.
+                    // The rest of a get is requested after the replies to its first part were sent.
                     if self.client.rest.is_some() {
                         return (at, Stopped::OutboxFull);
                     }
@@ -207,7 +214,7 @@ impl Turn<'_> {
         }
     }
 
-    /// As many requests as may be were under way: whether more can be taken by now.
+    /// Checks again for room once the maximum of requests was in flight.
     #[cold]
     fn find_room(&mut self, input: &[u8]) -> Room {
         self.refuses = Refuses::No;
@@ -228,7 +235,8 @@ impl Turn<'_> {
         Room::Nowhere
     }
 
-    /// Whether a request is answered by the router itself, so that it can be looked at while it has too much to do.
+    /// Whether the router itself replies to a request, so that the request is served even under
+    /// overload.
     fn is_about_router(&self, input: &[u8]) -> bool {
         match self.client.speaks {
             // quit, noop, version, stat and quitq.
@@ -253,7 +261,7 @@ impl Turn<'_> {
             Ok(command) => command,
             Err(fault) => return self.unusual(fault, line),
         };
-        // A server may take what follows it for another request.
+        // A server might parse the bytes behind a zero byte as another request.
         if memchr::memchr(0, line.text).is_some() {
             return self.fault(zero_byte(&command), line.length);
         }
@@ -287,7 +295,7 @@ impl Turn<'_> {
         After::Taken(line.length)
     }
 
-    /// A line that no server understands.
+    /// Handles a line that no server understands.
     #[cold]
     fn unusual(&mut self, fault: Fault, line: Line<'_>) -> After {
         if line.text == CLUSTER {
@@ -352,7 +360,7 @@ impl Turn<'_> {
         After::Taken(length)
     }
 
-    /// The client has asked about one key.
+    /// Starts a call for one key.
     #[inline]
     fn begin_call(&mut self, key: &[u8], form: Form) -> Ticket {
         self.client.window.sent(1);
@@ -365,7 +373,7 @@ impl Turn<'_> {
             && self.shared.policies.operations == Operations::All
     }
 
-    /// Tells all servers to forget their items.
+    /// Sends `flush_all` to all servers.
     fn flush_all(&mut self, delay: Exptime, form: Form) {
         let ticket = self.begin_call(b"", form);
         self.flow.counters.count_request(Op::FlushAll);
@@ -374,7 +382,7 @@ impl Turn<'_> {
         self.walks.broadcast(&request, &facts, ticket, self.flow);
     }
 
-    /// Returns how many bytes of the line were dealt with.
+    /// Returns the number of bytes of the line that were handled.
     #[inline]
     fn get(&mut self, get: &Get<'_>, line: Line<'_>) -> usize {
         let Some(key) = get.keys.single() else {
@@ -385,7 +393,8 @@ impl Turn<'_> {
         line.length
     }
 
-    /// Asks for the first keys of a line. Returns how many bytes of it were dealt with.
+    /// Requests the first keys of a line. Returns the number of bytes of the line that were
+    /// handled.
     fn keys(&mut self, rest: RestOfGet, mut keys: Keys<'_>, line: Line<'_>) -> usize {
         if rest.has_failed {
             return line.length;
@@ -444,7 +453,7 @@ impl Turn<'_> {
         )
     }
 
-    /// A data block that does not end where it was said to.
+    /// Refuses a data block without its line end.
     fn bad_block(&mut self, taken: usize, noreply: Noreply) -> After {
         if noreply == Noreply::No {
             self.outbox.buffer().line("CLIENT_ERROR bad data chunk");
@@ -456,7 +465,7 @@ impl Turn<'_> {
         match meta {
             Meta::Get(get) => {
                 let op = match (get.flags.vivify, get.flags.exptime) {
-                    // It makes an item on a miss, and tells one client that it is to fill it.
+                    // A miss creates an item and lets one client fill it.
                     (Some(_), _) => Op::LeaseGet,
                     (None, Some(_)) => Op::Gat,
                     (None, None) => Op::Get,
@@ -544,12 +553,12 @@ fn of_form(form: GetForm) -> (Op, Form, i32) {
     }
 }
 
-/// The reply to an operation that routes do not receive, as by a NullRoute.
+/// The reply to an operation that the route handles itself, as a NullRoute does.
 fn default_reply(op: Op) -> Answer<'static> {
     Answer::of(if op.group() == Group::Update { Outcome::NotStored } else { Outcome::NotFound })
 }
 
-/// The fault of a line, which mcrouter names if it is a key that is too long.
+/// The fault of a line; mcrouter has its own fault for a key that is too long.
 fn of_long_key(fault: Fault, line: &[u8]) -> Fault {
     let has_long_key = || line.split(|byte| *byte == b' ').any(|word| word.len() > KEY_MAX);
     match fault {
@@ -561,7 +570,7 @@ fn of_long_key(fault: Fault, line: &[u8]) -> Fault {
     }
 }
 
-/// What becomes of a request with a byte 0 in its line.
+/// The fault of a request with a zero byte in its line.
 fn zero_byte(command: &Command<'_>) -> Fault {
     let block = |length: u32, noreply| {
         let bytes = u64::from(length) + 2;
@@ -596,7 +605,8 @@ fn of_verb(verb: Verb) -> Op {
     }
 }
 
-/// The flags of a meta command that servers receive: without q, since every reply is needed, and without k if the key would tear the line.
+/// The flags that a meta command sends to servers: without `q`, since every reply is needed, and
+/// without `k` if the key would break the line.
 fn sent(flags: &MetaFlags<'_>, key: &[u8]) -> Vec<u8> {
     let mut text = Vec::new();
     let is_sent = |letter: u8| letter != b'q' && !(letter == b'k' && tears_lines(key));

@@ -1,35 +1,36 @@
-//! How many clients there may be: what the system lets the process have, without what its servers need.
+//! The limit of clients: the process's file descriptors without those for servers.
 
 use guira_serving::{CONNECTION_BYTES, ConnLimits, TLS_BYTES};
 use rustix::process::{Resource, getrlimit};
 
-/// Files that neither clients nor servers take: listeners, pollers and logs.
+/// Descriptors for listeners, pollers and logs.
 const RESERVED_FILES: u64 = 64;
 
-/// What the number of clients depends on beside the servers of the configuration.
+/// The inputs of the limit, except for the number of servers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClientLimit {
     workers: u64,
     most: u64,
     files: u64,
-    /// What replies to all clients may take, in bytes.
+    /// The bytes that replies to all clients may take.
     traffic: usize,
 }
 
 impl ClientLimit {
-    /// Of this process with this many workers. There are never more than `most` clients, whose replies take `traffic` bytes together.
+    /// The limit for this process with this many workers. There are never more than `most` clients,
+    /// whose replies take `traffic` bytes together.
     pub(crate) fn of_process(workers: usize, most: u64, traffic: usize) -> Self {
         let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         ClientLimit { workers: workers as u64, most, files, traffic }
     }
 
-    /// How many clients there may be beside this number of servers, each of which every worker connects to.
+    /// The number of clients with this number of servers, each of which every worker connects to.
     pub(crate) fn for_servers(self, servers: usize) -> u64 {
         let kept = RESERVED_FILES.saturating_add(self.workers.saturating_mul(servers as u64));
         self.files.saturating_sub(kept).clamp(1, self.most.max(1))
     }
 
-    /// What this many clients may take: they are limited by their number, whether they speak TLS or not.
+    /// The memory of this many clients: their number is the limit, whether they use TLS or not.
     pub(crate) fn memory(self, clients: u64) -> ConnLimits {
         let clients = usize::try_from(clients).unwrap_or(usize::MAX);
         let idle = clients.saturating_mul(CONNECTION_BYTES + TLS_BYTES);

@@ -21,7 +21,7 @@ pub struct ClusterNode {
 #[error("'{0}' is not a node: use HOST:PORT, IP:PORT or [v6]:PORT")]
 pub struct ClusterNodeError(String);
 
-/// What separates the parts of a node: no host has it.
+/// Characters that separate the parts of a node. No host name contains them.
 const SEPARATORS: [char; 4] = ['|', ' ', '[', ']'];
 
 impl FromStr for ClusterNode {
@@ -74,7 +74,8 @@ pub(crate) struct Cluster {
 struct State {
     found: HashMap<Arc<str>, Vec<IpAddr>>,
     list: String,
-    /// It rises whenever the list changes, and from one process to the next: it begins with the time.
+    /// Increases whenever the list changes. It starts with the present time, so that it also
+    /// increases from one process to the next.
     version: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The configuration: where its text comes from, and what workers make of it.
+//! Reads a configuration, and builds the plan that workers route by.
 
 use crate::cluster;
 use crate::local_addresses::local_addresses;
@@ -29,7 +29,7 @@ use std::time::Duration;
 pub use guira_discovery::Source;
 pub(crate) use guira_routing::config::Texts;
 
-/// Why a configuration cannot be used.
+/// The reason that a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     #[error("Can not read config from file:{0}")]
@@ -42,41 +42,42 @@ pub enum LoadError {
     Tls { reason: String },
 }
 
-/// How long the thread of names may take to tell what it knows already.
+/// The longest wait for names whose addresses are known already.
 const KNOWN_PATIENCE: Duration = Duration::from_millis(50);
-/// How long a change of the configuration waits for names that are new.
+/// The longest wait for new names when the configuration changes.
 const NEW_PATIENCE: Duration = Duration::from_secs(1);
 
-/// A configuration that was found right, and all that a worker needs to make its own tree of it.
+/// A valid configuration, and everything that a worker needs to build its own tree.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) json: Json,
     pub(crate) texts: Texts,
-    /// With them a worker's tree has the same numbers.
+    /// Copied for each worker, so that all trees have the same numbers.
     destinations: Destinations,
     pub(crate) servers: Servers,
-    /// Those that it sends requests to.
+    /// The servers that the configuration sends requests to.
     claim: Claim,
     pub(crate) pools: Vec<BuiltPool>,
-    /// What makes TLS connections to servers, if there are any.
+    /// The TLS client of the connections to servers, if some use TLS.
     pub(crate) connector: Option<TlsConnector>,
     pub(crate) digest: String,
     pub(crate) warnings: Vec<ConfigError>,
 }
 
 impl Plan {
-    /// A tree of its own for a worker.
+    /// Builds the tree of one worker.
     pub(crate) fn tree(&self, settings: &Settings) -> Result<Tree, ConfigError> {
         let mut destinations = self.destinations.clone();
         build(&self.json, &self.texts, settings, &mut destinations).map(|built| built.tree)
     }
 
-    /// Servers and logs by their numbers.
+    /// The servers and logs by their numbers.
     pub(crate) fn named(&self) -> &Destinations {
         &self.destinations
     }
 
-    /// The servers that it sends requests to: a worker that does so has a copy.
+    /// The servers that the configuration sends requests to. A worker holds a copy while it uses
+    /// them.
     pub(crate) fn claim(&self) -> &Claim {
         &self.claim
     }
@@ -86,7 +87,8 @@ impl Plan {
         self.destinations.specs().iter().map(|spec| spec.address.to_string()).zip(servers)
     }
 
-    /// The servers that the configuration sends requests to, with their addresses as it writes them.
+    /// The servers that the configuration sends requests to, with their addresses as they are
+    /// configured.
     pub(crate) fn in_use(&self) -> Vec<(String, &Server)> {
         let numbers = self.claim.iter().map(|number| number.0 as usize);
         numbers.map(|number| (self.address(number), &self.servers.list()[number])).collect()
@@ -96,7 +98,8 @@ impl Plan {
         numbers(pool).map(|number| &self.servers.list()[number])
     }
 
-    /// What was counted of servers that the configuration sends nothing to, or not in this way any more, by their addresses.
+    /// The counts of servers that the configuration no longer sends requests to, or that it now
+    /// reaches by other settings; by address.
     pub(crate) fn former(&self) -> HashMap<String, Counted> {
         let mut former = self.servers.forgotten_of_addresses().clone();
         let unused =
@@ -121,7 +124,7 @@ fn numbers(pool: &BuiltPool) -> impl Iterator<Item = usize> {
     pool.destinations.iter().map(|number| number.0 as usize)
 }
 
-/// What a configuration says, before its servers are looked up.
+/// A configuration before its servers are resolved.
 #[derive(Debug)]
 pub(crate) struct Draft {
     json: Json,
@@ -131,7 +134,7 @@ pub(crate) struct Draft {
     pub(crate) warnings: Vec<ConfigError>,
 }
 
-/// Loads configurations one after the other.
+/// Loads one configuration after the other.
 #[derive(Debug)]
 pub(crate) struct Loader {
     pub(crate) reader: Reader,
@@ -142,7 +145,7 @@ pub(crate) struct Loader {
     workers: usize,
     destinations: Destinations,
     servers: Servers,
-    /// The number of servers that are marked as failed for their timeouts.
+    /// The number of servers that are marked as failed because of timeouts.
     slow: Arc<AtomicU32>,
     tls: TlsToServers,
     resolver: Resolver,
@@ -162,7 +165,7 @@ impl Loader {
         Self::notifying(options, |_| {}, || {})
     }
 
-    /// Calls `notify` with changes of names, and `notify_pools` when pools of etcd have changed.
+    /// Calls `notify` when addresses of names change, and `notify_pools` when pools in etcd change.
     pub(crate) fn notifying(
         options: &RouterOptions,
         notify: impl Fn(News) + Send + 'static,
@@ -188,12 +191,12 @@ impl Loader {
         }
     }
 
-    /// Reads the source and everything that it names.
+    /// Reads the source, and all files that it names.
     pub(crate) fn load(&mut self) -> Result<Plan, LoadError> {
         self.read(|loader, main, files| loader.make(main, files)).map(|(plan, texts)| Plan { texts, ..plan })
     }
 
-    /// As [`Loader::load`], without resolving servers: the result serves no client.
+    /// Like [`Loader::load`], but without resolving servers; the result serves no clients.
     pub(crate) fn draft(mut self) -> Result<Draft, LoadError> {
         self.read(|loader, main, files| loader.build(main, files)).map(|(draft, _)| draft)
     }
@@ -208,13 +211,13 @@ impl Loader {
         read
     }
 
-    /// Makes the plan of what these texts were made of, with the SRV records and the pools of etcd as they are now.
+    /// Builds the plan of these texts again, with the current SRV records and etcd pools.
     pub(crate) fn load_again(&mut self, texts: &Texts) -> Result<Plan, LoadError> {
         let texts = self.reader.followed.renew(texts);
         self.load_kept(texts)
     }
 
-    /// Makes the plan of texts that were kept.
+    /// Builds the plan of saved texts.
     pub(crate) fn load_kept(&mut self, texts: Texts) -> Result<Plan, LoadError> {
         let plan = self.make(&texts.main.clone(), &texts)?;
         Ok(Plan { texts, ..plan })
@@ -224,7 +227,7 @@ impl Loader {
         let Loaded { mut json, mut warnings, .. } =
             load(&self.reader.source().name(), main, sources, &self.globals)?;
         self.variations.apply(&mut json, sources, &mut warnings);
-        // Numbers that were given away by a configuration which is wrong are taken back.
+        // A configuration that failed may have allocated numbers: they are free again.
         let mut destinations = self.destinations.clone();
         destinations.release();
         // A server that no worker uses any more does not count against the limit of soft TKOs.
@@ -254,7 +257,7 @@ impl Loader {
         Ok(Plan { json, texts, destinations, servers, claim, pools, connector, digest, warnings })
     }
 
-    /// The servers of a configuration by number: those that are known are the same.
+    /// The servers of a configuration by number; known servers are kept.
     fn servers(
         &mut self,
         destinations: &Destinations,
@@ -283,8 +286,9 @@ impl Loader {
         Ok(servers)
     }
 
-    /// Looks the hosts of servers up that routes lead to. A name that DNS does not answer for holds no change up: once there are servers, those of new
-    /// ones are waited for a moment, and all are followed.
+    /// Resolves the hosts of all servers that routes lead to. A name without a reply of DNS does
+    /// not block a change: the first configuration waits for all names, later ones wait only
+    /// briefly for new names, and all names are followed.
     fn look_up(&self, destinations: &Destinations, pools: &[BuiltPool]) -> Found {
         let numbers = pools.iter().flat_map(numbers);
         let (new, known): (Vec<_>, Vec<_>) =
@@ -304,7 +308,7 @@ impl Loader {
         found
     }
 
-    /// Only names of this configuration are looked up from now on.
+    /// From now on only names of this configuration are resolved.
     pub(crate) fn follow(&self, plan: &Plan) {
         let specs = plan.pools.iter().flat_map(numbers).map(|number| &plan.destinations.specs()[number]);
         let records = self.reader.followed.keep_records_of(&plan.texts);
@@ -313,7 +317,7 @@ impl Loader {
             .follow(specs.filter_map(host_of).chain(self.resolver.nodes.iter().cloned()).collect(), records);
     }
 
-    /// Addresses of the routers that clients are notified of. From now on they are looked up again.
+    /// Resolves the routers that clients receive as cluster nodes, and follows their names.
     pub(crate) fn look_up_nodes(&self) -> Found {
         if self.resolver.nodes.is_empty() {
             Found::new()
@@ -322,7 +326,7 @@ impl Loader {
         }
     }
 
-    /// A host has these addresses now. Returns the servers for which they are new.
+    /// A host has new addresses. Returns the servers whose addresses changed.
     pub(crate) fn relocate(&self, host: &str, found: &[IpAddr]) -> Vec<u32> {
         let mut moved = Vec::new();
         for ((number, spec), server) in (0u32..).zip(self.destinations.specs()).zip(self.servers.list()) {
@@ -340,7 +344,7 @@ impl Loader {
         self.resolver.counts.clone()
     }
 
-    /// Reads changed certificates for servers again.
+    /// Reads changed certificate files for servers again.
     pub(crate) fn reload_changed_certificates(&self) {
         self.tls.reload_changed();
     }
@@ -356,7 +360,7 @@ impl From<TlsError> for LoadError {
     }
 }
 
-/// Addresses of hosts, or why they have none.
+/// The addresses of hosts, or the error of each lookup.
 pub(crate) type Found = HashMap<Arc<str>, Result<Vec<IpAddr>, String>>;
 
 /// The host of a server, if it is a name.
@@ -376,7 +380,8 @@ fn at_port(found: &[IpAddr], port: u16) -> Vec<Address> {
     found.iter().map(|ip| Address::Tcp(SocketAddr::new(*ip, port))).collect()
 }
 
-/// Where a server is. A name that is not found yet has no addresses, as in mcrouter, which looks it up when it connects.
+/// The addresses of a server. A name that is not resolved yet has none, as in mcrouter, which
+/// resolves it when it connects.
 fn addresses(address: &Named, found: &Found) -> Result<Vec<Address>, LoadError> {
     let (host, port) = match address {
         Named::Unix(path) => return Ok(vec![Address::Unix(PathBuf::from(&**path))]),
@@ -396,13 +401,13 @@ fn unknown_host(host: &str, reason: &str) -> String {
     format!("host {host:?} does not resolve: {reason}; requests to this host fail")
 }
 
-/// The line on which a host is named first; the first one if it comes from elsewhere.
+/// The line on which a host is first named; the first line if it comes from another file.
 fn line_of(main: &str, host: &str) -> u32 {
     let line = main.lines().position(|line| line.contains(host));
     line.map_or(1, |before| before as u32 + 1)
 }
 
-/// What configurations know of the router.
+/// The variables that the router defines for configurations.
 fn globals(options: &RouterOptions) -> Globals {
     let text = |text: &str| Value::Text(text.into());
     let route = &options.settings.default_route;
@@ -425,10 +430,10 @@ fn globals(options: &RouterOptions) -> Globals {
 /// Checks a configuration, and returns its warnings.
 ///
 /// # Errors
-/// If it is invalid: the problem, and its place.
+/// When it is invalid: the problem, and its place.
 pub fn check(options: &RouterOptions) -> Result<Vec<ConfigError>, LoadError> {
     Loader::new(options).load().map(|plan| plan.warnings)
 }
 
-/// Plans are shared by the threads of a router.
+/// A plan is shared by all threads of a router.
 pub(crate) type SharedPlan = Arc<Plan>;

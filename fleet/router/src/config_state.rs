@@ -22,16 +22,16 @@ struct State {
     report: ConfigReport,
 }
 
-/// Where the configuration in effect comes from.
+/// The source of the configuration in effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     Source,
-    /// It was saved by an earlier router.
+    /// An earlier router has saved it.
     Saved,
 }
 
-/// A point in time: in seconds since 1970, and the time since then by a clock that nobody sets. Both are reported as
-/// they are: their difference in whole seconds would change from time to time.
+/// A point in time: in seconds since 1970, and by a monotonic clock. Both are kept, since their
+/// difference in whole seconds would change from time to time.
 #[derive(Clone, Debug)]
 pub(crate) struct Moment {
     pub(crate) unix: u64,
@@ -54,7 +54,7 @@ impl Moment {
 pub(crate) struct ConfigReport {
     /// When it came into effect.
     pub(crate) since: Moment,
-    /// The last attempt that was valid.
+    /// When it was last read and found valid.
     pub(crate) last_valid: Moment,
     pub(crate) last_attempt: Moment,
     pub(crate) attempts: u64,

@@ -1,4 +1,4 @@
-//! What each worker counts of its clients' requests.
+//! The counters of each worker for its clients' requests.
 
 use crate::upstream::{OUTCOMES, averaged};
 use guira_routing::{CountedPool, Group, Op, Outcome};
@@ -7,10 +7,10 @@ use guira_sync::histogram::{Histogram, Times};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Operations, then outcomes, then what else is counted.
+/// The counters are operations, then outcomes, then events,
 const OPS: usize = Op::FlushAll as usize + 1;
 const EVENTS: usize = OPS + OUTCOMES;
-/// Then averages of times, in bits; 0 if there is none.
+/// and then averages of times, as the bits of a float; 0 without any time.
 const AVERAGES: usize = EVENTS + Event::COUNT;
 const COUNTERS: usize = AVERAGES + Average::COUNT;
 
@@ -19,18 +19,18 @@ const COUNTERS: usize = AVERAGES + Average::COUNT;
 pub(crate) enum Event {
     Round,
     Datagram,
-    /// A time that a request or a reply was kept.
+    /// A request or a reply was held back.
     Delay,
-    /// A client has to wait since too many requests are under way,
+    /// A client has to wait since too many requests are in flight,
     Held,
     /// until it may continue.
     Released,
-    /// The client is notified at once.
+    /// A client is refused at once.
     Throttled,
     /// An empty value is requested again.
     Doubt,
     LeaseRefused,
-    /// A server cannot be connected to for want of something on this host.
+    /// A connection to a server failed for lack of a resource of this host.
     Shortage,
 }
 
@@ -49,7 +49,7 @@ impl Average {
     const COUNT: usize = Average::Update as usize + 1;
 }
 
-/// Groups of operations, as they are called.
+/// The groups of operations and their names.
 pub(crate) const GROUPS: [(Group, &str); 6] = [
     (Group::Get, "get"),
     (Group::Update, "update"),
@@ -59,16 +59,16 @@ pub(crate) const GROUPS: [(Group, &str); 6] = [
     (Group::Flush, "flush"),
 ];
 
-/// The part that a new time has in an average, as in mcrouter: one of this many.
+/// The weight of a new time in an average is one part of this many, as in mcrouter.
 const WINDOW: f64 = 64.0;
 
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     worker: usize,
     counts: counters::Counters<COUNTERS>,
-    /// How long servers take, by the group of operations.
+    /// The latencies of servers by the group of operations.
     times: [Times; GROUPS.len()],
-    /// Of requests of clients, by the pool that they are counted for: failures, and the bits of an average time.
+    /// For each counted pool: failed client requests, and the bits of an average time.
     pools: Box<[counters::Counters<2>]>,
 }
 
@@ -86,7 +86,7 @@ impl Counters {
         Counters { worker, ..Self::default() }
     }
 
-    /// The same, with so many pools that are counted.
+    /// Counters of a worker, with a given number of counted pools.
     pub(crate) fn counting(worker: usize, pools: usize) -> Self {
         Counters { pools: (0..pools).map(|_| counters::Counters::default()).collect(), ..Self::of(worker) }
     }
@@ -95,7 +95,7 @@ impl Counters {
         self.worker
     }
 
-    /// A client has asked for one key.
+    /// A client has requested one key.
     #[inline]
     pub(crate) fn count_request(&self, op: Op) {
         self.counts.add(op as usize, 1);
@@ -114,7 +114,7 @@ impl Counters {
         self.counts.get(EVENTS + event as usize)
     }
 
-    /// A server has answered after this many microseconds.
+    /// A server replied after this many microseconds.
     pub(crate) fn took(&self, group: Group, micros: u64) {
         if let Some(at) = GROUPS.iter().position(|(known, _)| *known == group) {
             self.times[at].note(1, Duration::from_micros(micros));
@@ -130,7 +130,7 @@ impl Counters {
         }
     }
 
-    /// A client's request that is counted for this pool has ended after this many microseconds.
+    /// A client's request that counts for this pool has ended after this many microseconds.
     pub(crate) fn ended(&self, pool: CountedPool, end: End, micros: u64) {
         let Some(counts) = self.pools.get(pool.0 as usize) else { return };
         counts.add(POOL_FAILURES, u64::from(end == End::Failure));
@@ -152,7 +152,7 @@ impl Counters {
 pub(crate) struct Sums<'a>(pub(crate) &'a [Arc<Counters>]);
 
 impl Sums<'_> {
-    /// How many rounds each worker has made.
+    /// The number of rounds of each worker.
     pub(crate) fn rounds(self) -> impl Iterator<Item = u64> {
         self.0.iter().map(|counters| counters.of_event(Event::Round))
     }
@@ -181,26 +181,28 @@ impl Sums<'_> {
         (OPS..EVENTS).map(|index| self.sum(index)).sum()
     }
 
-    /// The workers' averages, averaged, in microseconds: 0 of a worker that has measured none, as in mcrouter.
+    /// The mean of the workers' averages in microseconds; a worker without any counts as 0, as in
+    /// mcrouter.
     pub(crate) fn average(self, counter: Average) -> f64 {
         let known = self.0.iter().filter_map(|counters| counters.average(counter));
-        // A sum of nothing would be a negative zero.
+        // An empty sum of floats is a negative zero.
         known.fold(0.0, |sum, average| sum + average) / self.0.len() as f64
     }
 
-    /// How many requests that are counted for a pool have failed.
+    /// The number of failed requests that count for a pool.
     pub(crate) fn failures_of_pool(self, pool: CountedPool) -> u64 {
         let counts = self.0.iter().filter_map(|counters| counters.pools.get(pool.0 as usize));
         counts.map(|counts| counts.get(POOL_FAILURES)).sum()
     }
 
-    /// The average of the workers' averages of their times, in microseconds, without workers that have had none; 0 if all have.
+    /// The mean of the workers' averages for a pool in microseconds, without workers that have
+    /// none; 0 if no worker has one.
     pub(crate) fn average_of_pool(self, pool: CountedPool) -> f64 {
         let known: Vec<f64> = self.0.iter().filter_map(|counters| counters.pool_average(pool)).collect();
         known.iter().sum::<f64>() / known.len().max(1) as f64
     }
 
-    /// How long servers have taken, by the place of the group among [`GROUPS`].
+    /// The latencies of servers, by the index of the group in [`GROUPS`].
     pub(crate) fn times(self, group: usize) -> Histogram {
         Histogram::sum(self.0.iter().map(|counters| &counters.times[group]))
     }

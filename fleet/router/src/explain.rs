@@ -7,7 +7,7 @@ use guira_routing::config::ConfigError;
 use guira_routing::{DestinationSpec, KEY_MAX, Line, Op};
 use std::fmt;
 
-/// Why a path cannot be told.
+/// Why the path of a request cannot be explained.
 #[derive(Debug, thiserror::Error)]
 pub enum ExplainError {
     #[error(transparent)]
@@ -55,7 +55,7 @@ impl Explanation {
     }
 }
 
-/// A line for each handle, below the one that asks it and further to the right.
+/// One line for each handle, below its parent and indented further.
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} {}", self.op.name(), self.key)?;

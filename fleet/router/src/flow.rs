@@ -40,7 +40,7 @@ pub(crate) struct Flow {
     destinations: Connections,
     schedule: Schedule,
     failures: FailureReplies,
-    /// What route handles receive with every request.
+    /// Facts that route handles receive with every request.
     pub(crate) facts: Facts,
     /// The time of [`Facts::now_ms`], in microseconds.
     pub(crate) now_us: u64,

@@ -1,4 +1,5 @@
-//! What `/metrics` shows of a router: the lines of `stats`, and by operation, outcome, pool and server.
+//! The `/metrics` page of a router: the lines of `stats`, and rows by operation, outcome, pool and
+//! server.
 
 use crate::config::Plan;
 use crate::counters::GROUPS;
@@ -16,7 +17,7 @@ use guira_web::{Exposition, Form, MetricTable, metric_name};
 use std::collections::HashSet;
 
 guira_web::families! {
-    /// All families that no line of `stats` has.
+    /// All families without a line in `stats`.
     pub FAMILIES;
     UP = "guira_router_up" [], "gauge", "1: the router replies.";
     READY = "guira_router_ready" [], "gauge", "Whether /ready returns 200.";
@@ -46,13 +47,13 @@ guira_web::families! {
     POOL_ERRORS = "guira_router_pool_errors_total" ["pool"], "counter", "Failed requests to servers of the pool.";
 }
 
-/// Servers and pools that are shown each on its own.
+/// The most servers and pools that have rows of their own.
 pub(crate) const SHOWN_MAX: usize = 500;
 
 const PREFIX: &str = "guira_router_";
 const SERVER_PREFIX: &str = "guira_router_server_";
 
-/// Names of `stats` that stand for several.
+/// Names in `stats` that stand for several lines.
 const PATTERNS: [(&str, &str, Option<&str>); 4] = [
     ("cmd_OP_count", "Client requests, by operation.", Some("guira_router_requests_total{op=OP}")),
     (
@@ -72,7 +73,7 @@ const PATTERNS: [(&str, &str, Option<&str>); 4] = [
     ),
 ];
 
-/// A word of the lines of `stats servers`: what it is, and its name in `/metrics`.
+/// A word in a line of `stats servers`, its meaning, and its name in `/metrics`.
 const WORDS: [(&str, &str, &str); 6] = [
     ("avg_latency_us", "Latency of the server, in microseconds.", SERVER_LATENCY.name),
     ("pending_reqs", "Requests waiting to be sent to the server.", SERVER_PENDING.name),
@@ -174,14 +175,14 @@ fn add_counters(out: &mut Exposition, rows: &[Metric], values: impl IntoIterator
     }
 }
 
-/// Families of several rows, with their meanings.
+/// Families with several rows, and their meanings.
 const SHARED_FAMILIES: [(&str, &str); 3] = [
     ("guira_router_tko_servers{", "Servers that are marked as failed."),
     ("guira_router_failover_errors_total{", "Failures in failover routes, except those of the last child."),
     ("guira_router_failover_collisions_total{", "Children that DeterministicOrderPolicy passed over."),
 ];
 
-/// Rows of one family have one meaning.
+/// All rows of a family have one meaning.
 fn help(stat: &Stat) -> &'static str {
     let exported = stat.metric.exported.unwrap_or_default();
     let family = SHARED_FAMILIES.iter().find(|(name, _)| exported.starts_with(name));
@@ -220,7 +221,8 @@ fn add_servers(out: &mut Exposition, plan: &Plan) {
     }
 }
 
-/// The servers of the configuration, each by a name of its own: its address, unless it is reached in several ways.
+/// The servers of the configuration with unique names: the address, unless a server is reached in
+/// several ways.
 pub(crate) fn named(plan: &Plan) -> Vec<(String, &Server)> {
     let mut known = HashSet::new();
     let of = |(address, server): (String, _)| {
@@ -232,7 +234,8 @@ pub(crate) fn named(plan: &Plan) -> Vec<(String, &Server)> {
     plan.in_use().into_iter().map(of).collect()
 }
 
-/// With what was counted of its address in `former` ways, so that counters continue when a timeout is changed.
+/// Adds the rows of a server. They include the counts that its address had in
+/// `former`, so that counters continue when a timeout is changed.
 fn add_server(out: &mut Exposition, name: &str, server: &Server, former: Option<&Counted>) {
     let meters = server.meters();
     let mut ever = meters.counted();

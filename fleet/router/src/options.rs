@@ -1,4 +1,4 @@
-//! What a router is started with.
+//! The options of a router.
 
 use crate::client_limit::ClientLimit;
 use crate::cluster::ClusterNode;
@@ -15,20 +15,21 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What a router is started with.
+/// The options of a router.
 #[derive(Clone, Debug)]
 pub struct RouterOptions {
     pub listen: Vec<Listen>,
-    /// Connections that wait to be accepted.
+    /// The length of the queue of unaccepted connections.
     pub backlog: u32,
-    /// Where gets in datagrams are taken.
+    /// The addresses for gets in datagrams.
     pub udp: Vec<SocketAddr>,
-    /// Without it, clients do not speak TLS.
+    /// Without it, no client uses TLS.
     pub client_tls: Option<TlsOptions>,
     pub server_tls: ServerTls,
     pub workers: usize,
     pub source: Source,
-    /// Parameters for macros of the configuration; later ones take precedence, and the router's own.
+    /// Parameters for macros of the configuration. Later ones override earlier ones and those of
+    /// the router.
     pub config_params: Vec<(String, String)>,
     pub variations: Variations,
     pub settings: Settings,
@@ -41,49 +42,49 @@ pub struct RouterOptions {
     pub operations: Operations,
     pub version: String,
     pub reloading: Reloading,
-    /// The DNS server that names are looked up with, in place of the system's.
+    /// The DNS server to use instead of the system's.
     pub dns_server: Option<SocketAddr>,
-    /// Where pools are kept that configurations call `etcd:NAME`.
+    /// The etcd cluster with the pools that configurations name as `etcd:NAME`.
     pub etcd: Option<EtcdOptions>,
-    /// How long a server is kept that has left the SRV record of its pool.
+    /// The time after which a server that has left its pool's SRV record is dropped.
     pub srv_hold_down: Duration,
-    /// The nodes that clients receive when they look for routers; the router's own addresses, if there are none.
+    /// The nodes that clients discover as routers; the router's own addresses if empty.
     pub cluster_nodes: Vec<ClusterNode>,
-    /// Where the admin listener is, and the file of the token that its clients show.
+    /// The address of the admin listener, and the file with the token that its clients send.
     pub admin: Option<Listen>,
     pub admin_token_file: Option<PathBuf>,
-    /// The last good configuration on disk.
+    /// Where the last valid configuration is saved.
     pub dump: Option<Dump>,
-    /// Deletes that fail are logged, unless there is nothing here.
+    /// The log of failed deletes; `None` logs none.
     pub deletes: Option<LogOptions>,
     pub stats_files: Option<StatsFilesOptions>,
     /// As `stats` shows it.
     pub command_line: String,
-    /// All options in effect, by name, as clients may ask for them.
+    /// All options in effect, by name, for clients that request them.
     pub shown: Vec<(String, String)>,
 }
 
-/// The last good configuration on disk.
+/// Where the last valid configuration is saved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dump {
     pub root: PathBuf,
-    /// An older one is not used. Without it, any age is accepted.
+    /// An older configuration is not used; `None` accepts any age.
     pub age_max: Option<Duration>,
 }
 
-/// Where statistics are written, and how often.
+/// The files of statistics, and the interval of writing them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatsFilesOptions {
     pub root: PathBuf,
     pub interval: Duration,
-    /// A JSON file with the names of pools that are written too.
+    /// A JSON file with the names of the pools to include.
     pub pools: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug)]
 pub struct ServerTls {
     pub options: TlsClientOptions,
-    /// What all servers are called; without it, each by its host.
+    /// The name in the certificates of all servers; `None` is the host of each.
     pub identity: Option<TlsName>,
 }
 
@@ -93,25 +94,27 @@ pub struct Identity {
     pub router: String,
 }
 
-/// How much may be under way; without limit where it is 0.
+/// Limits; 0 is unlimited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     pub connections: u64,
     pub client_requests: u32,
-    /// Requests of a worker that one server has not answered: the sum of both, if the first is not 0.
+    /// Requests of a worker without a reply from one server: the sum of both, if the first is not
+    /// 0.
     pub server_inflight: u32,
     pub server_pending: u32,
-    /// Requests of a worker, and clients of it that wait beyond that; further ones are refused.
+    /// Requests of a worker in flight, and the clients that wait beyond that; further ones are
+    /// refused.
     pub worker_inflight: u32,
     pub worker_throttled: u32,
-    /// What all clients' requests in part, and replies that are not taken, may hold, in bytes; always limited.
+    /// The bytes that partial requests and unread replies of all clients may take; always limited.
     pub connection_memory: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operations {
     All,
-    /// Gets; others are answered as by a NullRoute.
+    /// Gets; other requests are answered as by a NullRoute.
     Gets,
 }
 
@@ -122,17 +125,17 @@ pub enum Flushes {
     PassedOn,
 }
 
-/// When a change of files is acted on.
+/// How changes of files are noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reloading {
-    /// How often files are looked at beside what the system says of itself.
+    /// The interval of checks in addition to the system's notifications.
     pub poll: Duration,
-    /// How long is waited after a change, so that it is complete.
+    /// The wait after a change, so that it is complete.
     pub delay: Duration,
     pub watches: Watches,
 }
 
-/// Whether files are watched, or read again only when a signal asks for it.
+/// Whether files are watched, or read again on a signal only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Watches {
     Files,

@@ -1,11 +1,11 @@
-//! Replies, as clients of the binary protocol read them.
+//! Writes replies in the binary protocol.
 
 use crate::render;
 use guira_protocol::binary::{Kind, Packet, Quiet, Response, Shown, Status};
 use guira_protocol::{Verb, number_from};
 use guira_routing::{Answer, Group, Outcome};
 
-/// What a reply repeats of its request.
+/// The fields of a request that its reply repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Echo {
     pub(crate) opcode: u8,
@@ -22,7 +22,7 @@ pub(crate) fn missing(echo: Echo) -> Option<Group> {
     }
 }
 
-/// Appends the reply to a request for one key, unless it is one that a quiet command leaves out.
+/// Appends the reply to a request for one key, unless the command is quiet and omits it.
 pub(crate) fn write(echo: Echo, key: &[u8], answer: &Answer<'_>, out: &mut Vec<u8>) {
     let packet = Packet::echo(echo.opcode, echo.opaque);
     let Some(kind) = packet.kind() else { return };
@@ -66,7 +66,7 @@ fn flags(answer: &Answer<'_>) -> u64 {
     flags.or_else(|| token(answer.line, b'f')).unwrap_or(0)
 }
 
-/// Flags, and of key and value what was requested.
+/// Appends the flags, and the key and value if the request wants them.
 fn item(
     response: Response,
     (flags, shown): (u32, Shown),
@@ -81,7 +81,7 @@ fn item(
     put(response, &[&flags.to_be_bytes(), key, value], out);
 }
 
-/// With a text, as memcached has it.
+/// Appends a failure with memcached's text.
 fn failure(response: Response, answer: &Answer<'_>, out: &mut Vec<u8>) {
     let mut line = Vec::new();
     let text = match response.status {
@@ -94,7 +94,7 @@ fn failure(response: Response, answer: &Answer<'_>, out: &mut Vec<u8>) {
     put(Response { value_len: text.len() as u32, ..response }, &[text], out);
 }
 
-/// Whether a quiet command of this kind keeps a reply to itself.
+/// Whether a quiet command of this kind omits a reply with this status.
 fn is_left_out(kind: Kind, status: Status) -> bool {
     match kind {
         Kind::Get(_) | Kind::Touch(_) => status == Status::KeyNotFound,
@@ -131,17 +131,17 @@ fn status(kind: Kind, answer: &Answer<'_>) -> Status {
     }
 }
 
-/// Whether a server has said these words.
+/// Whether the server's reply has these words.
 fn says(answer: &Answer<'_>, words: &[u8]) -> bool {
     memchr::memmem::find(answer.line, words).is_some()
 }
 
-/// The cas unique that was found, or that an item was stored with.
+/// The cas unique of the item that was found or stored.
 fn unique(answer: &Answer<'_>) -> u64 {
     if answer.line.is_empty() { answer.number } else { token(answer.line, b'c').unwrap_or(0) }
 }
 
-/// The number behind a letter in the line of a meta command.
+/// The number behind a letter in the reply to a meta command.
 fn token(line: &[u8], letter: u8) -> Option<u64> {
     let mut tokens = line.split(|byte| *byte == b' ').skip(1);
     tokens.find_map(|token| number_from(token.strip_prefix(&[letter])?))

@@ -1,5 +1,5 @@
-//! The counters of pools: sums over their servers. When a configuration gives a pool other servers, it continues from where it was, since a
-//! counter that falls looks like a restart.
+//! The counters of pools: sums over their servers. They keep their values when a configuration
+//! gives a pool other servers, since a falling counter looks like a restart.
 
 use crate::config::Plan;
 use crate::upstream::{Server, ServerCount};
@@ -10,7 +10,7 @@ use std::collections::HashMap;
 pub(crate) struct PoolCounts {
     pub(crate) requests: u64,
     pub(crate) errors: u64,
-    /// Those that were not sent, since their server is out of service.
+    /// Requests that were not sent, since their server is out of service.
     pub(crate) refused: u64,
 }
 
@@ -24,7 +24,7 @@ impl PoolCounts {
         }
     }
 
-    /// What one part of all counts comes to with another: of what is subtracted there may be more.
+    /// Combines two sets of counts field by field.
     fn with(self, other: Self, both: fn(u64, u64) -> u64) -> Self {
         PoolCounts {
             requests: both(self.requests, other.requests),
@@ -34,7 +34,8 @@ impl PoolCounts {
     }
 }
 
-/// What all pools have counted before the configuration in effect, by name, without what their present servers had counted by then.
+/// The counts of all pools from before the current configuration, by name. The counts that their
+/// current servers already had at that time are subtracted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pools {
     before: HashMap<Box<str>, PoolCounts>,

@@ -48,7 +48,7 @@ pub(crate) struct Reloader {
 
 const COMMAND: Token = Token(0);
 const CHANGE: Token = Token(1);
-/// How often certificates are looked at.
+/// How often the certificate files are checked for changes.
 const CERTIFICATES: Duration = Duration::from_secs(1);
 
 /// The first configuration: of the source, or, if that is unreadable or invalid, the saved one, with the reason.

@@ -1,4 +1,4 @@
-//! Replies, as clients read them.
+//! Writes replies for clients.
 
 use crate::failures;
 use crate::packet_reply::{self, Echo};
@@ -16,19 +16,19 @@ pub(crate) enum Form {
     /// META, and END.
     Metaget,
     Line(Op, Noreply),
-    /// The line of a meta command; some of them are left out if it is quiet.
+    /// The line of a meta command; a quiet command omits some of them.
     Meta(Op, Quiet),
     Packet(Echo),
-    /// Nothing: it only waits.
+    /// No bytes, but the slot in the outbox is freed.
     Nothing,
 }
 
-/// What a client has sent and wants back.
+/// The part of a request that its reply refers to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RequestKey<'a> {
-    /// As it is hashed: of a base64 key what it stands for.
+    /// The decoded key, as it is hashed.
     pub(crate) key: &'a [u8],
-    /// Of a meta command, the flags that a reply repeats: O, k and b.
+    /// The flags of a meta command that a reply repeats: O, k and b.
     pub(crate) repeated: &'a [u8],
 }
 
@@ -45,8 +45,9 @@ pub(crate) enum Quiet {
 }
 
 impl Form {
-    /// The group of a request whose failure may be answered as a miss, as mcrouter does. A meta command fails, as before memcached's proxy: the
-    /// EN of a get says that there is no item, which decides where a reader of remote markers reads.
+    /// The group of a request whose failure may be answered as a miss, as in mcrouter. A meta
+    /// command fails instead, as with memcached's proxy: an EN would mean that there is no item, by
+    /// which readers of remote markers choose their database.
     pub(crate) fn missing(self) -> Option<Group> {
         match self {
             Form::Get(_) | Form::LeaseGet | Form::Metaget | Form::Meta(Op::MetaGet, _) => Some(Group::Get),
@@ -57,7 +58,7 @@ impl Form {
     }
 }
 
-/// All of the reply to a request for one key.
+/// The complete reply to a request for one key.
 #[inline]
 pub(crate) fn whole(form: Form, request_key: RequestKey<'_>, answer: &Answer<'_>, out: &mut Vec<u8>) {
     let key = request_key.key;
@@ -82,7 +83,7 @@ pub(crate) fn whole(form: Form, request_key: RequestKey<'_>, answer: &Answer<'_>
     }
 }
 
-/// The reply about one of several keys, which are in `out` themselves.
+/// The reply for one of several keys, which are in `out` already.
 #[inline]
 pub(crate) fn part(form: Form, key: Range<usize>, answer: &Answer<'_>, out: &mut Vec<u8>) {
     match form {
@@ -108,7 +109,7 @@ pub(crate) fn part(form: Form, key: Range<usize>, answer: &Answer<'_>, out: &mut
     }
 }
 
-/// mcrouter's line about an item that `me` has found. memcached does not know its age.
+/// mcrouter's line for an item that `me` has found. memcached does not know its age.
 fn metaget(key: &[u8], answer: &Answer<'_>, now_s: u64, out: &mut Vec<u8>) {
     if answer.outcome != Outcome::Found {
         return;
@@ -125,7 +126,7 @@ fn metaget(key: &[u8], answer: &Answer<'_>, now_s: u64, out: &mut Vec<u8>) {
 
 const VALUE: &[u8] = b"VALUE ";
 
-/// Whether a reply of a server is what the client expects: it has the client's key, and no cas unique.
+/// Whether a server's reply can be forwarded unchanged: it has the client's key, and no cas unique.
 #[inline]
 fn is_plain(block: &[u8], key: &[u8], answer: &Answer<'_>) -> bool {
     let after = block.get(VALUE.len()..).and_then(|text| text.strip_prefix(key));
@@ -146,7 +147,7 @@ fn value(uniques: Uniques, key: &[u8], answer: &Answer<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// A value from its flags on.
+/// The rest of a value line from the flags on.
 fn rest_of_value(uniques: Uniques, item: &Item<'_>, unique: u64, out: &mut Vec<u8>) {
     number(out, item.flags);
     number(out, item.value.len() as u64);
@@ -218,7 +219,7 @@ fn meta(op: Op, quiet: Quiet, request_key: RequestKey<'_>, answer: &Answer<'_>, 
         let form = key_form(words(request_key.repeated));
         words(request_key.repeated).for_each(|flag| repeat(flag, (request_key.key, form), out));
     } else if has_flag(request_key.repeated, b'k') {
-        // A server repeats the key that was requested, in the form in which it was stored.
+        // A server repeats the requested key, in the form in which it was stored.
         let parts = || line.split(|byte| *byte == b' ');
         out.extend_from_slice(parts().next().unwrap_or_default());
         for part in parts().skip(1) {
@@ -239,8 +240,9 @@ fn meta(op: Op, quiet: Quiet, request_key: RequestKey<'_>, answer: &Answer<'_>, 
     }
 }
 
-/// Whether a line with this key in it would be another one. memcached (1.6.18) shows the key of an item that a command has made on a miss as
-/// it is, even if the key was in base64: servers are not asked for such a key.
+/// Whether a line with this key would be parsed differently. For an item that was created on a
+/// miss, memcached (1.6.18) shows the decoded key even if the request had it in base64: servers are
+/// not sent such a key.
 pub(crate) fn tears_lines(key: &[u8]) -> bool {
     memchr::memchr2(b' ', b'\n', key).is_some()
 }
@@ -251,12 +253,12 @@ enum KeyForm {
     Base64,
 }
 
-/// How the key is written beside these flags.
+/// The form of a key with these flags.
 fn key_form<'a>(mut flags: impl Iterator<Item = &'a [u8]>) -> KeyForm {
     if flags.any(|flag| flag == b"b") { KeyForm::Base64 } else { KeyForm::Plain }
 }
 
-/// A flag of a reply, which the key belongs to if it is k.
+/// Repeats a flag in a reply; `k` is followed by the key.
 fn repeat(flag: &[u8], (key, form): (&[u8], KeyForm), out: &mut Vec<u8>) {
     out.push(b' ');
     out.extend_from_slice(flag);
@@ -270,7 +272,7 @@ fn repeat(flag: &[u8], (key, form): (&[u8], KeyForm), out: &mut Vec<u8>) {
     }
 }
 
-/// Whether a quiet command of this kind keeps a reply to itself.
+/// Whether a quiet command of this kind omits this reply.
 fn is_left_out(op: Op, line: &[u8]) -> bool {
     let nominal: &[&[u8]] = match op {
         _ if op.group() == Group::Get => &[b"EN"],
@@ -280,7 +282,7 @@ fn is_left_out(op: Op, line: &[u8]) -> bool {
     line.get(..2).is_some_and(|code| nominal.contains(&code))
 }
 
-/// The reply to a request that has failed.
+/// The reply to a failed request.
 pub(crate) fn failure(answer: &Answer<'_>, out: &mut Vec<u8>) {
     let error_words = [b"SERVER_ERROR".as_slice(), b"CLIENT_ERROR", b"ERROR"];
     if error_words.iter().any(|word| answer.line.starts_with(word)) {

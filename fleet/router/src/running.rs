@@ -1,4 +1,4 @@
-//! Starting and stopping a router.
+//! Starts and stops a router.
 
 use crate::config::{LoadError, Loader, SharedPlan};
 use crate::flow::Flow;
@@ -58,12 +58,12 @@ pub struct Running {
     logging: Option<Logging>,
 }
 
-/// Who may use sockets in the file system.
+/// The permissions of UNIX sockets.
 const UNIX_MODE: u32 = 0o700;
-/// How long the admin listener's replies under way are waited for at the end.
+/// The timeout of the admin listener's replies at the stop.
 const ADMIN_DRAIN: Duration = Duration::from_millis(200);
 
-/// Starts a router. It listens on `inherited` sockets too.
+/// Starts a router. It also listens on `inherited` sockets.
 ///
 /// # Errors
 /// If the configuration is invalid, or a system call fails.
@@ -122,7 +122,7 @@ pub fn start(options: &RouterOptions, inherited: Vec<Listener>) -> Result<Runnin
     Ok(Running { crew, addresses, udp_addresses, host, warnings, commands, reloader, admin, token, logging })
 }
 
-/// Where clients connect that speak no TLS; if there is TLS everywhere, all of them.
+/// The listeners without TLS; all of them if each has TLS.
 fn plain(ports: &[Port]) -> Vec<Address> {
     let of = |ports: Vec<&Port>| ports.iter().map(|port| (*port.address).clone()).collect::<Vec<_>>();
     let plain = of(ports.iter().filter(|port| port.tls.is_none()).collect());
@@ -198,7 +198,7 @@ impl Running {
         &self.udp_addresses
     }
 
-    /// Warnings about the configuration that it has started with.
+    /// The warnings about the configuration at the start.
     pub fn warnings(&self) -> &[ConfigError] {
         &self.warnings
     }
@@ -207,7 +207,8 @@ impl Running {
         self.admin.as_ref().map(|(address, _)| address)
     }
 
-    /// Reads the configuration again, soon, certificates, and the admin listener's token.
+    /// Reads the configuration again soon, and the certificates and the admin listener's token at
+    /// once.
     pub fn reload(&self) {
         self.host.reload();
         if let Some(token) = &self.token {
@@ -216,18 +217,18 @@ impl Running {
         self.commands.send(Command::LoadNow);
     }
 
-    /// Stops, after requests that are under way were answered.
+    /// Stops after requests in flight have their replies.
     ///
     /// # Errors
     /// If a worker has failed.
     pub fn stop(mut self, patience: Duration) -> Result<(), WorkerError> {
         self.commands.send(Command::End);
         let ended = self.crew.end(patience);
-        // It may be looking for a name all the while.
+        // The reloader may be waiting for DNS.
         let reloader = self.reloader.take().map(JoinHandle::join);
-        // What workers have logged last is written.
+        // The last logged deletes are written.
         let is_written = self.logging.take().is_none_or(|logging| logging.stop().is_ok());
-        // Last: until then it tells that the router stops.
+        // Last: until then it reports that the router stops.
         if let Some((_, admin)) = self.admin.take() {
             admin.end(ADMIN_DRAIN)?;
         }

@@ -55,7 +55,7 @@ enum State {
 pub(crate) struct Mailboxes {
     /// New configurations, and addresses.
     pub(crate) changes: Arc<Mailbox<Change>>,
-    /// Where trees go that are not needed any more.
+    /// Receives trees that are no longer needed.
     pub(crate) commands: Arc<Mailbox<Command>>,
 }
 
@@ -191,8 +191,8 @@ impl Service for RouterService {
 /// Rounds whose requests are sent together at most: as long as one finds something to do, which the next one that finds nothing ends.
 const ROUNDS_MAX: u32 = 6;
 
-/// How long a reply waits for others of its client, in milliseconds. A client that has asked for much at once is sent all replies together,
-/// for which it is woken up once, unless a server is slow.
+/// How long a reply waits for other replies to its client, in milliseconds. A client with many
+/// requests in flight gets all replies together, and is woken up once, unless a server is slow.
 const HELD_MS: u64 = 1;
 
 impl RouterService {

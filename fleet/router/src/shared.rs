@@ -45,7 +45,7 @@ pub(crate) struct About {
     pub(crate) version: String,
     pub(crate) identity: Identity,
     pub(crate) source: Source,
-    /// By name, as they are in effect.
+    /// The effective options, by name.
     pub(crate) options: Vec<(String, String)>,
     pub(crate) command_line: String,
     pub(crate) started: Moment,

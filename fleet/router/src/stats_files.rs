@@ -143,8 +143,9 @@ fn figures(shared: &Shared) -> Map<String, Value> {
     stats
 }
 
-/// Of the pools whose names begin with this one, and with none that is longer. Requests and their duration are those of servers; failures and
-/// the total duration are those of clients, each for the pool that it came to first.
+/// Writes the figures of a counted pool: those of all pools whose names begin with its name, and
+/// with no longer counted one. Requests and their duration are counted at servers; failures and the
+/// total duration are those of clients, each for the pool that its request reached first.
 fn put_pool(figures: &Figures<'_>, (place, name): (CountedPool, &str), stats: &mut Map<String, Value>) {
     let names = &figures.shared.policies.settings.counted_pools;
     let of_pool = figures.plan.pools.iter().filter(|pool| names.of(&pool.name) == Some(place));

@@ -34,7 +34,7 @@ pub(crate) fn json(shared: &Shared, fault: Option<String>) -> Value {
     })
 }
 
-/// What the page's charts draw, and [`readings`] of it.
+/// The series of the page's charts; [`readings`] has their values.
 pub(crate) const SERIES: [&str; 5] = ["gets", "updates", "others", "failed", "refused"];
 
 /// Readings of [`SERIES`].

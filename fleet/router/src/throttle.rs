@@ -6,7 +6,6 @@ use std::collections::VecDeque;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Throttle {
-    /// Requests at most.
     most: usize,
     /// Clients that wait at most: others are refused.
     most_waiting: usize,

@@ -1,5 +1,6 @@
-//! Gets in datagrams. Each is one line of a client, and its reply is a message of as many datagrams as it takes; what is lost of it is lost.
-//! A late reply of a server is dropped.
+//! Serves gets in datagrams. Each request is one line in one datagram, and its reply is a message
+//! of several datagrams if needed; lost datagrams are not sent again. A server's late reply is
+//! dropped.
 
 use crate::client::{Client, KEYS_MAX};
 use crate::counters::Event;
@@ -14,13 +15,13 @@ use guira_transport::{DATAGRAMS_AT_ONCE, Datagrams, Outgoing, Peer, PortSharing,
 use std::io;
 use std::net::SocketAddr;
 
-/// Requests of a worker that came in datagrams and were not answered. More are refused.
+/// The most requests of a worker in flight that came in datagrams. Further ones are refused.
 const REQUESTS_MAX: usize = 1 << 16;
-/// No reply is longer, so that a small request cannot set off a flood.
+/// The longest reply in bytes, so that a small request cannot cause a flood.
 const REPLY_MAX: usize = 4 << 20;
-/// So much is collected before it is sent.
+/// Replies are sent once this many bytes are collected.
 const OUTGOING_FULL: usize = 64 * (FRAME_BYTES + FRAMED_MAX);
-/// Batches of datagrams of one socket before others have their turn.
+/// The number of batches from one socket before other sockets get their turn.
 const ROUNDS: u32 = 4;
 
 const NO_GET: &[u8] = b"SERVER_ERROR only one get is taken in a datagram\r\n";
@@ -34,15 +35,15 @@ pub(crate) struct Udp {
     requests: Requests,
 }
 
-/// Where requests in datagrams are taken, and answered.
+/// The requests in datagrams that are in flight.
 #[derive(Debug)]
 struct Requests {
     sockets: Vec<UdpSocket>,
     outgoing: Vec<Outgoing>,
-    /// By number; empty places are used again.
+    /// By number; free places are reused.
     senders: Vec<Option<Sender>>,
     vacant: Vec<u32>,
-    /// Used for one request after another, and empty between them.
+    /// A buffer for one request at a time, empty between them.
     outbox: Outbox<NoPin>,
     reply: Vec<u8>,
 }
@@ -57,7 +58,7 @@ struct Sender {
 /// Opens the sockets of all workers at these addresses.
 ///
 /// # Errors
-/// What the system says of which address.
+/// The system's error, with the address.
 pub(crate) fn open(
     addresses: &[SocketAddr],
     workers: usize,
@@ -76,13 +77,13 @@ pub(crate) fn open(
     Ok(all)
 }
 
-/// Whether a request is one that datagrams are for: a line, and of a command that changes nothing.
+/// Whether a request is allowed in a datagram: one line, with a command that changes nothing.
 fn is_get(request: &[u8]) -> bool {
     let Some((b'\n', line)) = request.split_last() else { return false };
     let mut all = words(line.trim_ascii_end());
     let is_known = match all.next() {
         Some(b"get" | b"gets" | b"mn" | b"version") => true,
-        // With these flags it changes when an item expires, or makes one.
+        // With these flags the command changes when an item expires, or creates one.
         Some(b"mg") => !all.skip(1).any(|flag| matches!(flag[0], b'N' | b'R' | b'T')),
         _ => false,
     };
@@ -91,7 +92,7 @@ fn is_get(request: &[u8]) -> bool {
     is_known && keys <= KEYS_MAX && memchr::memchr(b'\n', line).is_none()
 }
 
-/// Which of those who wait a reply is for, if it is not for a connection.
+/// The number of the datagram request that a reply is for; `None` for a connection.
 pub(crate) fn number_of(to: ReplyTo) -> Option<u32> {
     (to.client < 0).then(|| (-1 - to.client) as u32)
 }
@@ -110,11 +111,11 @@ impl Udp {
         &self.requests.sockets
     }
 
-    /// Takes the requests that have arrived at a socket.
+    /// Serves the requests that have arrived at a socket.
     pub(crate) fn serve(&mut self, socket: usize, service: &mut RouterService) {
         let Udp { received, requests } = self;
         for _ in 0..ROUNDS {
-            // An error belongs to a datagram sent before, whose receiver is gone.
+            // An error belongs to an earlier datagram, whose receiver is gone.
             let Ok(count @ 1..) = received.receive(&requests.sockets[socket]) else { break };
             for (peer, datagram) in received.iter() {
                 if let Some(framed) = Framed::of(datagram) {
@@ -128,13 +129,13 @@ impl Udp {
         requests.send();
     }
 
-    /// Passes over requests that have arrived at a socket.
+    /// Drops the requests that have arrived at a socket.
     pub(crate) fn ignore(&mut self, socket: usize) {
-        // An error is passed over as well.
+        // Errors are ignored too.
         let _ = self.received.receive(&self.requests.sockets[socket]);
     }
 
-    /// The reply to the request with this number has come.
+    /// A reply to the request with this number has arrived.
     pub(crate) fn answer(&mut self, number: u32, write: impl FnOnce(&mut Vec<u8>)) {
         self.requests.answer(number, write);
     }
@@ -163,7 +164,7 @@ impl Requests {
             Client::new(ReplyTo::elsewhere(-1 - number as i32), Speaks::Text, sender.peer.host());
         let mut slice = Slice::ENDLESS;
         service.run(&mut client, &mut slice, usize::MAX, line, &mut self.outbox);
-        // What no server had to be asked for is there already.
+        // The reply is complete already if no server was needed.
         if self.outbox.open_slots() == 0 {
             let mut reply = Vec::new();
             self.outbox.collect(&mut reply);

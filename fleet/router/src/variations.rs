@@ -1,4 +1,4 @@
-//! Changes of a configuration that options ask for, made before routes are built of it.
+//! Changes to a configuration that router options require, made before its routes are built.
 
 use guira_routing::config::{ConfigError, Globals, Json, Sources, Value, load};
 use std::path::PathBuf;

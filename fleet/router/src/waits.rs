@@ -22,7 +22,7 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// The one that is over first comes first, and of several the one that has begun first.
+    /// The order of waits: by end, then by begin.
     fn rank(&self) -> (u64, u64) {
         (self.until_ms, self.serial)
     }
@@ -61,12 +61,12 @@ impl Waits {
         Ok(())
     }
 
-    /// When the first is over.
+    /// The end of the earliest wait.
     pub(crate) fn next_ms(&self) -> Option<u64> {
         self.waits.peek().map(|Reverse(first)| first.until_ms)
     }
 
-    /// A handle whose wait is over.
+    /// Takes a handle whose wait is over.
     pub(crate) fn due(&mut self, now_ms: u64) -> Option<Origin<Ticket>> {
         if self.next_ms()? > now_ms {
             return None;

@@ -1,4 +1,4 @@
-//! What the admin listener tells of a router.
+//! The admin listener of a router: readiness, status and metrics.
 
 use crate::shared::Shared;
 use crate::{metrics, status};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// Starts the admin listener at `port`.
 ///
 /// # Errors
-/// What the system says.
+/// If the system refuses to start the listener.
 pub(crate) fn start(port: Port, shared: Arc<Shared>, token: Option<Arc<Token>>) -> io::Result<Crew> {
     guira_web::start(port, token, " and the addresses of servers", move || {
         let readiness = Readiness::new(shared.sums().0.len());

@@ -10,21 +10,21 @@ pub struct CountedPools(Arc<[Box<str>]>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CountedPool(pub u32);
 
-/// A client's request comes to a server of a pool that is counted.
+/// A client's request reaches a server of a counted pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
     pub pool: CountedPool,
-    /// When the client has asked, as [`crate::Facts::now_ms`].
+    /// When the client sent the request, as in [`crate::Facts::now_ms`].
     pub sent_ms: u64,
     pub wanted: ArrivalWanted,
 }
 
-/// Whether somebody waits for the answer of the server.
+/// Whether a client waits for the server's reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArrivalWanted {
     Yes,
-    /// A shadow, or a copy of an AllAsyncRoute. They are sent before the requests that a client waits for; in mcrouter,
-    /// after them.
+    /// The request of a shadow, or a copy of an AllAsyncRoute. It is sent before the requests that
+    /// a client waits for; mcrouter sends it after them.
     No,
 }
 

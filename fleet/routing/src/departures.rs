@@ -3,13 +3,14 @@
 use crate::destinations::Claim;
 use crate::step::DestinationId;
 
-/// Of one thread: what it claims, so that no number which it still uses stands for another server.
+/// The claims of one thread. They keep the numbers of servers that the thread still uses from being
+/// given to others.
 #[derive(Debug, Default)]
 pub struct Departures {
-    /// That of the configuration in use, and how many there were before it.
+    /// The claim of the configuration in use, and the number of configurations before it.
     claim: Claim,
     number: u64,
-    /// Those before it whose trees may have requests, with their numbers.
+    /// Claims of former configurations whose trees may have requests, with their numbers.
     former: Vec<(u64, Claim)>,
     leaving: Vec<Leaving>,
 }
@@ -17,7 +18,7 @@ pub struct Departures {
 #[derive(Debug)]
 struct Leaving {
     server: DestinationId,
-    /// That of the last configuration that had it.
+    /// The claim of the last configuration that named the server.
     _claim: Claim,
 }
 
@@ -38,8 +39,9 @@ impl Departures {
         self.leaving.is_empty() && self.former.is_empty()
     }
 
-    /// Servers that the thread is done with, each once: no tree has them that `has_requests`, by how many trees ago it was replaced, and whatever they
-    /// were asked before `is_answered`.
+    /// Returns each server once when the thread no longer needs it: no tree that contains it has
+    /// requests (`has_requests` is called with the number of configurations since that tree), and
+    /// all earlier requests to it are answered (`is_answered`).
     pub fn take_done(
         &mut self,
         has_requests: impl Fn(u64) -> bool,
@@ -63,7 +65,8 @@ mod tests {
         Claim::of(servers.iter().copied().map(DestinationId))
     }
 
-    /// What is done with, while there are requests in the trees of so many trees ago, and some servers are busy.
+    /// The servers that can be closed while requests are in the trees of these generations, and
+    /// these servers are busy.
     fn done(departures: &mut Departures, trees: &[u64], busy: &[u32]) -> Vec<u32> {
         let is_answered = |server: DestinationId| !busy.contains(&server.0);
         let done = departures.take_done(|ago| trees.contains(&ago), is_answered);

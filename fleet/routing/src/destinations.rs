@@ -1,4 +1,4 @@
-//! Servers, and the ways to them: each has a number, which stands for no other server as long as somebody claims it.
+//! Servers by number. While a server is claimed, its number stands for no other server.
 
 use crate::config::{Address, Leases, Security};
 use crate::step::{DestinationId, LogName};
@@ -6,14 +6,14 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// A server with the way to it. Two pools that reach a server in the same way share it.
+/// A server, and the settings of its connections. Pools with the same settings share it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct DestinationSpec {
     pub address: Address,
     pub security: Security,
     pub timeout: Duration,
     pub connect_timeout: Duration,
-    /// What packets to it have in the field of their service: DSCP and two bits of 0; nothing if it is 0.
+    /// The traffic-class byte of packets to the server: DSCP and two bits of 0. Not set if it is 0.
     pub service: u8,
     pub leases: Leases,
 }
@@ -47,15 +47,16 @@ impl Claim {
 pub struct Destinations {
     specs: Vec<DestinationSpec>,
     numbers: HashMap<DestinationSpec, DestinationId>,
-    /// Those of which there may be copies.
+    /// Claims of which copies may exist.
     claims: Vec<Weak<[DestinationId]>>,
-    /// Numbers that may be given to other servers.
+    /// Numbers that are free for new servers.
     free: BTreeSet<DestinationId>,
     logs: Vec<Arc<str>>,
 }
 
 impl Destinations {
-    /// Gives up what nobody claims: the next configuration may have other servers under these numbers. A server that it names again keeps its own.
+    /// Frees the numbers of unclaimed servers, which the next configuration may give to others. A
+    /// server that the next configuration names again keeps its number.
     pub fn release(&mut self) {
         self.claims.retain(|claim| claim.strong_count() > 0);
         let claims = self.claims.iter().filter_map(Weak::upgrade);
@@ -64,12 +65,12 @@ impl Destinations {
         self.free = all.filter(|number| !claimed.contains(number)).collect();
     }
 
-    /// The numbers of servers that nobody claims.
+    /// The numbers of unclaimed servers.
     pub fn free(&self) -> impl Iterator<Item = DestinationId> {
         self.free.iter().copied()
     }
 
-    /// Claims servers: those of a tree that was built with this.
+    /// Claims the servers of a tree that was built with these numbers.
     pub fn claim(&mut self, servers: impl Iterator<Item = DestinationId>) -> Claim {
         let claim = Claim::of(servers);
         self.claims.push(Arc::downgrade(&claim.0));

@@ -9,19 +9,19 @@ use crate::tree::Tree;
 use crate::walk::{RewriteBuffer, apply};
 use std::fmt;
 
-/// A handle that a request comes to.
+/// A handle on the path of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// How many handles are above it.
+    /// The number of handles above it.
     pub depth: usize,
     pub handle: &'static str,
-    /// What its choice of a child depends on.
+    /// The reason for its choice of a child.
     pub reason: Option<String>,
-    /// As it is here, without a routing prefix.
+    /// The key at this handle, without a routing prefix.
     pub key: Box<[u8]>,
-    /// If it is a server.
+    /// The number of a server.
     pub destination: Option<DestinationId>,
-    /// Whether its answer matters. It may be asked only if others have failed.
+    /// Whether its reply matters. It may be used only if others have failed.
     pub is_awaited: bool,
 }
 
@@ -31,8 +31,9 @@ const SERVER: &str = "Destination";
 const LINES_MAX: usize = 10_000;
 
 impl Tree {
-    /// All handles that a request may come to, each followed by those below it in the order in which they are asked: the first answers
-    /// unless it fails. Empty if the key's routing prefix leads nowhere.
+    /// All handles that a request may reach, each followed by its children in the order in which
+    /// they are tried: the first one replies unless it fails. Empty if the key's routing prefix
+    /// leads nowhere.
     pub fn explain(&self, op: Op, key: &[u8], facts: Facts) -> Vec<Line> {
         let mut lines = Vec::new();
         if let Some((root, prefix)) = self.root(key) {
@@ -43,17 +44,18 @@ impl Tree {
         lines
     }
 
-    /// Where a delete goes by now that failed and was logged: servers, and its key there. Empty if nothing is logged under that name any more.
+    /// The current destinations of a logged delete: servers, and its key there. Empty if no handle
+    /// logs under that name any more.
     pub fn relocate(&self, log: LogName, key: &[u8], facts: Facts) -> Vec<(DestinationId, Box<[u8]>)> {
         let mut lines = Vec::new();
         if let Some(node) = self.log(log) {
-            // Where the pool keeps routing prefixes, the key was logged with its own.
+            // If the pool keeps routing prefixes, the key was logged with its own.
             let (prefix, key) = key.split_at(prefix::length(key).unwrap_or(0));
             let request = Request { prefix, ..Request::classic(Op::Delete, key) };
             Path { tree: self, facts, lines: &mut lines }.follow(node, &request, 0, true);
         }
-        let asked = lines.into_iter().filter(|line| line.is_awaited);
-        asked.filter_map(|line| line.destination.map(|number| (number, line.key))).collect()
+        let requested = lines.into_iter().filter(|line| line.is_awaited);
+        requested.filter_map(|line| line.destination.map(|number| (number, line.key))).collect()
     }
 }
 
@@ -69,12 +71,13 @@ impl Path<'_> {
             return;
         }
         let handle = self.tree.handle(node);
-        let (mut asks, mut scratch, mut random, mut waits) = (Vec::new(), Vec::new(), 0, Vec::new());
+        let (mut child_requests, mut scratch, mut random, mut waits) =
+            (Vec::new(), Vec::new(), 0, Vec::new());
         let mut cx = Cx {
             facts: self.facts,
             now_ms: self.facts.now_ms,
             domains: self.tree.domains(),
-            asks: &mut asks,
+            child_requests: &mut child_requests,
             scratch: &mut scratch,
             random: &mut random,
             waits: &mut waits,
@@ -100,17 +103,17 @@ impl Path<'_> {
             }
             Step::Send(..) | Step::Counted(..) | Step::Answer(_) | Step::Fail(..) | Step::Await(_) => {}
         }
-        for ask in asks {
+        for child_request in child_requests {
             let mut key = RewriteBuffer::new();
-            if let Some(request) = apply(&scratch, &ask.rewrite, request, &nothing, &mut key) {
-                let is_awaited = is_awaited && ask.answer != Wanted::No;
-                self.follow(ask.node, &request, depth + 1, is_awaited);
+            if let Some(request) = apply(&scratch, &child_request.rewrite, request, &nothing, &mut key) {
+                let is_awaited = is_awaited && child_request.answer != Wanted::No;
+                self.follow(child_request.node, &request, depth + 1, is_awaited);
             }
         }
     }
 }
 
-/// As configurations call it: whether a server is counted is no affair of theirs.
+/// The name in configurations, which do not distinguish counted servers.
 fn name(handle: &AnyHandle) -> &'static str {
     if handle.destination().is_some() { SERVER } else { handle.name() }
 }

@@ -6,15 +6,16 @@ use crate::step::{Rewrite, Text};
 /// A larger number is a UNIX time, and not how long from now: 30 days.
 pub(crate) const RELATIVE_MAX: i32 = 60 * 60 * 24 * 30;
 
-/// What each time of a request becomes.
+/// The expiration time that replaces each one in a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NewTime {
-    /// This one; 0 is for ever.
+    /// This time; 0 never expires.
     Set(i32),
-    /// This one, if it is sooner.
+    /// This time, if it is sooner.
     AtMost { seconds: i32, now_s: u64 },
-    /// The same for an item that the request makes. An item that is there keeps its own time, unless it is to expire at once: otherwise
-    /// an old value would live for as long as somebody reads it with a new time.
+    /// This time, if it is sooner, for an item that the request creates. An existing item keeps its
+    /// own time, unless it is to expire at once: otherwise reads with a new time could keep an old
+    /// value forever.
     AtMostFromStore { seconds: i32, now_s: u64 },
 }
 
@@ -22,7 +23,7 @@ impl NewTime {
     fn of(self, given: i32) -> i32 {
         match self {
             NewTime::Set(seconds) => seconds,
-            // A negative one has expired, which is sooner than anything.
+            // A negative time has expired, which is sooner than any other.
             _ if given < 0 => given,
             NewTime::AtMost { seconds, now_s } | NewTime::AtMostFromStore { seconds, now_s } => {
                 if seconds_left(given, now_s) > seconds_left(seconds, now_s) {
@@ -34,7 +35,7 @@ impl NewTime {
         }
     }
 
-    /// Whether an item that is there is given this time.
+    /// Whether an existing item also gets the new time.
     fn renews(self, given: i32) -> bool {
         match self {
             // 0 is no bound.
@@ -76,7 +77,8 @@ impl NewTime {
 
     /// The flags of a meta command with their new times.
     fn flags(self, request: &Request<'_>) -> Vec<u8> {
-        // T of a store is the time of an item that is made; of all others, of one that is there.
+        // T of a store is the time of a new item; T of other commands is the new time of an
+        // existing item.
         let makes = request.op.group() == Group::Update;
         let mut changed = Vec::with_capacity(request.meta.len());
         for flag in flags(request) {
@@ -126,8 +128,8 @@ fn seconds_left(exptime: i32, now_s: u64) -> i64 {
     }
 }
 
-/// The time of a flag, if it has one: T of an item, N of one that is made on a miss. R is no time to live. A time that cannot be read is none
-/// that ends, so that a limit applies to it.
+/// The expiration time in a flag, if it has one: T, or N of an item that is created on a miss. R is
+/// no expiration time. A malformed time counts as never expiring, so that a limit applies to it.
 fn time(flag: &[u8]) -> Option<i32> {
     let (b'T' | b'N', number) = flag.split_first()? else { return None };
     Some(std::str::from_utf8(number).ok().and_then(|number| number.parse().ok()).unwrap_or(0))

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 /// The failure domain of each server of a tree, as a number.
 #[derive(Debug, Default)]
 pub(crate) struct FailureDomains {
-    /// Sorted by server.
+    /// The domain of each server, sorted by server.
     by_server: Box<[(DestinationId, u32)]>,
 }
 

@@ -1,10 +1,10 @@
-//! Lease tokens that were given by a server that stood in for another one: what is stored with them goes to the same server.
+//! Lease tokens that a stand-in server gave: a store with such a token goes to the same server.
 
 use guira_sync::lock::{Mutex, MutexGuard};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-/// Tokens of all workers: a client may store by another connection than that by which it has asked.
+/// The tokens of all workers: a client may store over another connection than it got the token on.
 #[derive(Debug, Default)]
 pub struct LeaseTokens {
     /// LOCK: lease_tokens. Leaf.
@@ -14,7 +14,7 @@ pub struct LeaseTokens {
 #[derive(Debug, Default)]
 struct Tokens {
     by_number: HashMap<u32, Paired>,
-    /// In the order in which they were given, with the second from which on they are of no use.
+    /// In the order in which they were given, with the time in seconds at which each expires.
     given: VecDeque<(u32, u64)>,
     next: u32,
     redirected: u64,
@@ -32,9 +32,9 @@ struct Paired {
 const MARK: u64 = 0x7ace_b00c_0000_0000;
 const MARK_BITS: u64 = 0xffff_ffff_0000_0000;
 
-/// For so long a token can be used, in seconds, as in mcrouter.
+/// How long a token is valid, in seconds, as in mcrouter.
 const LIFE_S: u64 = 10;
-/// Beyond that, the oldest are forgotten.
+/// The most tokens that are kept; beyond it, the oldest are dropped.
 const TOKENS_MAX: usize = 1 << 16;
 
 /// Whether a server's token looks like one that was given instead.
@@ -59,7 +59,7 @@ impl LeaseTokens {
         MARK | u64::from(number)
     }
 
-    /// The child that has given a token, and the token itself. It is of no use afterwards.
+    /// The child that gave a token, and the original token. The entry is removed.
     pub(crate) fn take(&self, route: &str, token: u64, now_s: u64) -> Option<(u32, u64)> {
         if !is_marked(token) {
             return None;
@@ -81,7 +81,7 @@ impl LeaseTokens {
 }
 
 impl Tokens {
-    /// Forgets those whose time is over, and the oldest of more than `most`.
+    /// Drops expired tokens, and the oldest beyond `most`.
     fn forget(&mut self, now_s: u64, most: usize) {
         let is_old = |given: &VecDeque<(u32, u64)>| {
             given.front().is_some_and(|(_, until)| *until <= now_s || given.len() > most)

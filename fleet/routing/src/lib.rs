@@ -1,5 +1,6 @@
-//! Where a router sends a request, and what it makes of the replies: mcrouter's configuration language, its hashes, and its tree of
-//! route handles. No I/O, no threads, no clock.
+//! Decides which servers a request is sent to, and builds the answer from their replies: mcrouter's
+//! configuration language, its hashes, and its tree of route handles. It has no I/O, no threads and
+//! no clock.
 //!
 //! ```text
 //! text ── config: preprocessor ──► Json ── build ──► Tree of handles ── hash ──► destinations
@@ -46,7 +47,7 @@ pub use settings::{BigFlag, BigValues, DefaultQos, Logging, Settings, Timeouts};
 pub use step::Facts;
 pub use tree::Tree;
 pub use walk::{Origin, Sink, Walks};
-pub use warm_ups::{Tell, WarmUpCount, WarmUps};
+pub use warm_ups::{Report, WarmUpCount, WarmUps};
 
 /// The longest key, in bytes.
 pub const KEY_MAX: usize = 250;

@@ -4,19 +4,19 @@ use crate::ids::DestinationId;
 use crate::request::{Group, Op};
 use crate::step::{Flags, Shown};
 
-/// What came of a request. The names are those of mcrouter's results.
+/// The outcome of a request, by mcrouter's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// A hit, a number that was counted, or what a meta command answers with HD or VA.
+    /// A hit, the result of a count, or the meta replies HD and VA.
     Found,
     Stored,
     StaleStored,
     Exists,
     Deleted,
     Touched,
-    /// Nothing more to tell: flush_all.
+    /// Success without data: flush_all.
     Ok,
-    /// A lease-get whose key somebody else fills, with a stale value or without.
+    /// A lease-get while another client fills the key, with a stale value or without.
     FoundStale,
     NotFoundHot,
     NotFound,
@@ -50,7 +50,8 @@ pub(crate) const FAILURES: [(&str, Outcome); 10] = [
     ("deadline_exceeded", Outcome::DeadlineExceeded),
 ];
 
-/// mcrouter's other errors, of which servers tell this router no more than that the client or the server is at fault.
+/// mcrouter's other errors. Servers report to this router only that the client or the server is at
+/// fault.
 const OTHER_FAILURES: [(&str, Outcome); 10] = [
     ("client_error", Outcome::ClientError),
     ("bad_command", Outcome::ClientError),
@@ -136,7 +137,7 @@ impl Outcome {
         self.severity() >= 5
     }
 
-    /// Whether another server is asked, unless the configuration names other failures.
+    /// Whether another server is tried, unless the configuration names other failures.
     pub fn is_failover_error(self) -> bool {
         self.is_error() && self != Outcome::ClientError
     }
@@ -149,7 +150,7 @@ impl Outcome {
         self == Outcome::NotFound
     }
 
-    /// Of a lease-get: somebody else fills the key.
+    /// Whether a lease-get found that another client fills the key.
     pub fn is_hot_miss(self) -> bool {
         matches!(self, Outcome::FoundStale | Outcome::NotFoundHot)
     }
@@ -159,13 +160,15 @@ impl Outcome {
 #[derive(Clone, Copy, Debug)]
 pub struct Answer<'a> {
     pub outcome: Outcome,
-    /// What was found, if the reply has both.
+    /// The item, if the reply has flags and value.
     pub item: Option<Item<'a>>,
     /// The cas unique, the lease token, or the number that was counted.
     pub number: u64,
-    /// Of a meta command, the line without its end; of an error, what the server has said. Empty if the outcome says it all.
+    /// The line of a meta command without its end; the server's text of an error. Empty if the
+    /// outcome has it all.
     pub line: &'a [u8],
-    /// The reply to a classic get as it came, from VALUE on; of a meta command, the value. Empty if there is none, or it is not known any more.
+    /// The reply to a classic get as received, from VALUE on; of a meta command, the value. Empty
+    /// if there is none, or it was dropped.
     pub block: &'a [u8],
     /// The server that replied, or to which the router did not send the request because the server is marked as failed. `None` if a route
     /// made the answer.
@@ -192,7 +195,8 @@ pub(crate) struct KeptAnswer {
     item: Option<(u64, Box<[u8]>)>,
     number: u64,
     line: Box<[u8]>,
-    /// Of a meta command, if it is not the item's. That of a classic get is made again.
+    /// The value of a meta command, unless it is the item's. The reply to a classic get is written
+    /// again.
     value: Box<[u8]>,
     server: Option<DestinationId>,
 }
@@ -204,12 +208,12 @@ impl Answer<'_> {
         Answer { number, block, ..self }
     }
 
-    /// What it takes to keep it.
+    /// The bytes that keeping it takes.
     pub(crate) fn bytes(&self) -> usize {
         self.line.len() + self.item.map_or(self.kept_block().len(), |item| item.value.len())
     }
 
-    /// What has to be kept beside the item.
+    /// The part of the block that has to be kept in addition to the item.
     fn kept_block(&self) -> &[u8] {
         if self.line.is_empty() || self.item.is_some() { b"" } else { self.block }
     }
@@ -220,7 +224,7 @@ impl KeptAnswer {
         KeptAnswer { number, ..self }
     }
 
-    /// The same with another value, of an item whose flags are changed.
+    /// The answer with another value, for an item whose flags change.
     pub(crate) fn joined(self, how: Flags, value: Box<[u8]>) -> Self {
         let flags = self.item.as_ref().map_or(0, |(flags, _)| flags & !how.without);
         let line = line_of_value(&self.line, flags, how.shown, value.len());
@@ -263,7 +267,7 @@ fn line_of_value(line: &[u8], flags: u64, shown: Shown, length: usize) -> Box<[u
     written.into()
 }
 
-/// What a cache without items answers.
+/// The answer of a cache without items.
 pub(crate) fn without_items(op: Op) -> Outcome {
     match op.group() {
         Group::Update => Outcome::NotStored,
@@ -279,7 +283,7 @@ mod tests {
     #[test]
     fn the_line_of_a_meta_command_tells_of_the_value_behind_it() {
         for (line, shown, expected) in [
-            ("VA 6 f32773 s6 c7 Oabc", Shown::AsTold, "VA 13 f5 s13 c7 Oabc"),
+            ("VA 6 f32773 s6 c7 Oabc", Shown::AsReceived, "VA 13 f5 s13 c7 Oabc"),
             ("VA 6 ksome f32773", Shown::No, "VA 13 ksome"),
             ("VA 6", Shown::No, "VA 13"),
             ("", Shown::No, ""),
@@ -288,9 +292,9 @@ mod tests {
             let answer = Answer { item, line: line.as_bytes(), ..Answer::of(Outcome::Found) };
             let kept =
                 KeptAnswer::of(&answer).joined(Flags { without: 0x8000, shown }, b"one,two,three"[..].into());
-            let told = kept.answer();
-            assert_eq!((told.line, told.item.unwrap().flags), (expected.as_bytes(), 5));
-            assert_eq!(told.block, if line.is_empty() { b"".as_slice() } else { b"one,two,three" });
+            let joined = kept.answer();
+            assert_eq!((joined.line, joined.item.unwrap().flags), (expected.as_bytes(), 5));
+            assert_eq!(joined.block, if line.is_empty() { b"".as_slice() } else { b"one,two,three" });
         }
     }
 

@@ -3,10 +3,10 @@
 use crate::step::NodeId;
 use std::collections::HashMap;
 
-/// Where a request begins, by the prefix of its key.
+/// Selects the tree of a request by the prefix of its key.
 #[derive(Debug)]
 pub(crate) struct Prefixes {
-    /// With both slashes around the region and the one after the cluster.
+    /// The prefix with both slashes around the region and the one after the cluster.
     pub(crate) known: HashMap<Box<[u8]>, NodeId>,
     /// For keys without a prefix.
     pub(crate) default: NodeId,
@@ -18,7 +18,7 @@ pub(crate) struct Prefixes {
 /// The cluster that has the keys of unknown clusters of its region, as in mcrouter.
 const FALLBACK: &[u8] = b"fallback/";
 
-/// What becomes of keys whose prefix leads nowhere.
+/// What happens to keys whose prefix is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unknown {
     Refused,

@@ -2,7 +2,7 @@
 
 use crate::hash::before_hash_stop;
 
-/// What a request asks for. A meta command is the classic one with the same effect.
+/// The operation of a request. A meta command counts as the classic command with the same effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
     Get,
@@ -10,7 +10,7 @@ pub enum Op {
     Gat,
     Gats,
     LeaseGet,
-    /// What is known of an item beside its value: me, which mcrouter has as metaget.
+    /// Metadata of an item without its value: `me`, mcrouter's metaget.
     MetaGet,
     Set,
     Add,
@@ -26,7 +26,7 @@ pub enum Op {
     FlushAll,
 }
 
-/// What handles that treat several operations alike go by.
+/// Groups of operations that handles treat alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Group {
     Get,
@@ -86,7 +86,8 @@ impl Op {
         }
     }
 
-    /// Whether a server that may have executed it already can be asked again, or another one instead, with the same result.
+    /// Whether the request can be sent again, to the same server or another one, after a server may
+    /// have executed it already.
     pub fn is_idempotent(self) -> bool {
         matches!(self, Op::Get | Op::Gets | Op::Gat | Op::Gats | Op::Set | Op::Delete | Op::Touch)
     }
@@ -137,7 +138,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// What it takes to keep it.
+    /// The memory needed to keep the request, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.key.len() + self.prefix.len() + self.meta.len() + self.value.len()
     }
@@ -157,7 +158,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// A request that is kept while others are asked about it. Its memory is used again.
+/// A request that is kept while its children reply. Its memory is reused.
 #[derive(Debug)]
 pub(crate) struct KeptRequest {
     op: Op,

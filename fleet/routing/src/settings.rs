@@ -1,4 +1,4 @@
-//! What a configuration does not say: settings of the router.
+//! Settings of the router that are not part of a configuration.
 
 use crate::config::Pool;
 use crate::counted_pools::CountedPools;
@@ -13,7 +13,7 @@ use std::time::Duration;
 /// What a configuration does not say.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// `/region/cluster/`: where keys without a prefix go.
+    /// `/region/cluster/`: the route of keys without a prefix.
     pub default_route: Arc<str>,
     pub unknown_prefix: Unknown,
     pub timeouts: Timeouts,
@@ -24,7 +24,7 @@ pub struct Settings {
     pub logging: Logging,
     /// Without it, packets to servers are not marked, whatever pools say.
     pub qos: Option<DefaultQos>,
-    /// Of all trees that are made with these settings.
+    /// The lease tokens of all trees that are built with these settings.
     pub leases: Arc<LeaseTokens>,
     pub warm_ups: Arc<WarmUps>,
     pub counted_pools: CountedPools,
@@ -36,7 +36,8 @@ pub struct Settings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Logging {
     Off,
-    /// It logs nothing: `watch` shows requests. Names of handles have it.
+    /// The handle logs nothing, since `watch` shows requests. Handles include this setting in their
+    /// names.
     On,
 }
 
@@ -50,7 +51,7 @@ pub struct DefaultQos {
 }
 
 impl Settings {
-    /// Nothing but where keys without a prefix go, and how long any server may take.
+    /// Settings with only a default route and a timeout for all servers.
     pub fn plain(default_route: &str, server: Duration) -> Self {
         let timeouts = Timeouts { server, within_cluster: None, cross_cluster: None, cross_region: None };
         let (leases, warm_ups, default_route) = (Arc::default(), Arc::default(), default_route.into());
@@ -98,9 +99,9 @@ pub struct Timeouts {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BigValues {
-    /// Longer values are split into pieces of so many bytes.
+    /// Longer values are split into pieces of this many bytes.
     pub threshold: NonZeroU32,
-    /// Pieces that are asked for at once; all without it.
+    /// The number of pieces that are requested at once; `None` is all.
     pub batch: Option<NonZeroU32>,
     pub flag: BigFlag,
 }

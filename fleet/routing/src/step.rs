@@ -1,4 +1,4 @@
-//! What handles tell the walk, and what it tells them.
+//! The results by which handles steer the walk, and the context that the walk gives them.
 
 use crate::counted_pools::CountedPool;
 use crate::failure_domains::FailureDomains;
@@ -6,45 +6,47 @@ pub(crate) use crate::ids::{DestinationId, LogName, NodeId};
 use crate::outcome::Outcome;
 use crate::request::Op;
 
-/// Where a handle that does nothing but choose sends a request.
+/// The next stop of a request in a handle that only selects a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hop {
     To(NodeId),
     Send(DestinationId, Option<LogName>),
 }
 
-/// What a handle does with a request.
+/// The result of a handle for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Another handle answers. Nothing is remembered of this one.
+    /// Another handle replies. This one keeps no state.
     Tail(NodeId),
-    /// The same, with a request that was changed.
+    /// Another handle replies to a rewritten request.
     Rewritten(NodeId, Rewrite),
-    /// A server answers. What it is sent is logged under this name if it is a delete and fails.
+    /// A server replies. If the request is a delete and fails, it is logged under this name.
     Send(DestinationId, Option<LogName>),
-    /// The same, of a pool that is counted.
+    /// A server of a counted pool replies.
     Counted(DestinationId, Option<LogName>, CountedPool),
     Answer(Outcome),
     /// The handle fails, with this line for the client.
     Fail(Outcome, Text),
-    /// Those that were asked by [`Cx::ask`] answer: `resume` is called for each.
+    /// The children that [`Cx::request`] has named reply: `resume` is called for each reply.
     Await(State),
 }
 
-/// What a handle does with an answer of a child.
+/// The reaction of a handle to the reply of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Then {
     Wait,
-    /// Answers the same. What else was asked goes on, and its answers are dropped.
+    /// Replies with this answer. Other requests of the handle continue, and their replies are
+    /// dropped.
     Pass,
-    /// Answers what was held by [`Cx::hold`].
+    /// Replies with the answer that [`Cx::hold`] has kept.
     Held,
-    /// The same, with the pieces that were gathered by [`Cx::gather`] as its value, and its flags changed.
+    /// Replies with the held answer, whose value is joined from the pieces of [`Cx::gather`], and
+    /// whose flags are changed.
     Joined(Flags),
-    /// Answers the same with another number: a cas unique or a lease token.
+    /// Replies with this answer and another number: a cas unique or a lease token.
     Renumbered(u64),
     Answer(Outcome),
-    /// Answers an outcome with a number.
+    /// Replies with an outcome and a number.
     Numbered(Outcome, u64),
 }
 
@@ -58,12 +60,12 @@ pub(crate) struct Flags {
 /// Whether the line of a meta command has the flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shown {
-    /// If the server has told them.
-    AsTold,
+    /// If the server has sent them.
+    AsReceived,
     No,
 }
 
-/// What a handle remembers of a request while its children are asked.
+/// The state of a request in a handle while its children reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct State {
     pub(crate) answers: u32,
@@ -86,11 +88,11 @@ pub(crate) struct Rewrite {
     pub(crate) content: Content,
 }
 
-/// Whose value and flags are stored.
+/// The source of the value and flags that are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
     OfRequest,
-    /// Those of the answer that is being dealt with.
+    /// Those of the answer that is being handled.
     OfAnswer,
     /// These, of a classic request.
     Fixed {
@@ -146,28 +148,28 @@ impl Rewrite {
     }
 }
 
-/// A child that is to be asked.
+/// A request of a handle to one of its children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ask {
+pub(crate) struct ChildRequest {
     pub(crate) node: NodeId,
     pub(crate) rewrite: Rewrite,
     pub(crate) answer: Wanted,
 }
 
-/// What becomes of a child's answer.
+/// Whether the handle waits for a child's reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
-    /// It is dealt with, as that of the child with this number.
+    /// The reply is passed to the handle as that of the child with this number.
     By(u32),
     No,
 }
 
-/// What is known of a request beside itself.
+/// Properties of a request that are not in its text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// A number that is the same for all requests of a client's host.
+    /// The same number for all requests of one client host.
     pub client: u64,
-    /// A number that is this host's, and stays the same: mcrouter's hostid.
+    /// The constant number of this host: mcrouter's hostid.
     pub host: u64,
     /// UNIX time, in seconds.
     pub now_s: u64,
@@ -175,16 +177,16 @@ pub struct Facts {
     pub now_ms: u64,
 }
 
-/// What a handle has while it deals with a request or an answer.
+/// The context of a handle while it handles a request or a reply.
 #[derive(Debug)]
 pub(crate) struct Cx<'a> {
-    /// As they were when the request came to the handle.
+    /// The facts at the time when the request reached the handle.
     pub(crate) facts: Facts,
-    /// The time of [`Facts::now_ms`] by now.
+    /// The current value of [`Facts::now_ms`].
     pub(crate) now_ms: u64,
     /// The failure domains of the tree's servers.
     pub(crate) domains: &'a FailureDomains,
-    pub(crate) asks: &'a mut Vec<Ask>,
+    pub(crate) child_requests: &'a mut Vec<ChildRequest>,
     pub(crate) scratch: &'a mut Vec<u8>,
     pub(crate) random: &'a mut u64,
     pub(crate) waits: &'a mut Vec<Wait>,
@@ -196,7 +198,7 @@ pub(crate) struct Cx<'a> {
 pub(crate) enum Holds {
     No,
     Yes,
-    /// What it says of an item, without the line that came with it.
+    /// The item of the reply, without the line that came with it.
     Item,
     /// Its value, as the piece with this number.
     Piece(u32),
@@ -212,32 +214,33 @@ pub(crate) struct Wait {
 }
 
 impl Cx<'_> {
-    /// For how long the handle has had the request, in milliseconds.
+    /// The time since the handle received the request, in milliseconds.
     pub(crate) fn waited_ms(&self) -> u64 {
         self.now_ms.saturating_sub(self.facts.now_ms)
     }
 
-    /// Asks a child, whose answer is dealt with.
-    pub(crate) fn ask(&mut self, node: NodeId, rewrite: Rewrite, child: u32) {
-        self.asks.push(Ask { node, rewrite, answer: Wanted::By(child) });
+    /// Sends a request to a child, whose reply is passed to the handle with this number.
+    pub(crate) fn request(&mut self, node: NodeId, rewrite: Rewrite, child: u32) {
+        self.child_requests.push(ChildRequest { node, rewrite, answer: Wanted::By(child) });
     }
 
-    /// Asks a child, and does not wait for its answer.
-    pub(crate) fn tell(&mut self, node: NodeId, rewrite: Rewrite) {
-        self.asks.push(Ask { node, rewrite, answer: Wanted::No });
+    /// Sends a request to a child, whose reply is dropped.
+    pub(crate) fn notify(&mut self, node: NodeId, rewrite: Rewrite) {
+        self.child_requests.push(ChildRequest { node, rewrite, answer: Wanted::No });
     }
 
-    /// Keeps the present answer, in place of one that was kept before, and of pieces.
+    /// Keeps the present answer, in place of an earlier one and of pieces.
     pub(crate) fn hold(&mut self) {
         self.holds = Holds::Yes;
     }
 
-    /// The same, as the answer to a classic request that has found its item, whatever was asked.
+    /// Keeps this answer as a classic hit, whatever the request was.
     pub(crate) fn hold_item(&mut self) {
         self.holds = Holds::Item;
     }
 
-    /// Waits for so long, as for a child with this number: it answers [`Outcome::Ok`], or fails at once if too many wait already.
+    /// Waits for `ms` milliseconds, as for a child with this number, which replies [`Outcome::Ok`];
+    /// fails at once if too many requests wait already.
     pub(crate) fn wait(&mut self, ms: u32, child: u32) {
         self.waits.push(Wait { ms, child });
     }

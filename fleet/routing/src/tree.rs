@@ -12,7 +12,7 @@ pub struct Tree {
     handles: Box<[AnyHandle]>,
     prefixes: Prefixes,
     everywhere: NodeId,
-    /// What is behind the first handle that logs under a name.
+    /// The first handle that logs under each name.
     logs: HashMap<LogName, NodeId>,
     /// Whether it has a pool that is counted.
     has_counted_pools: bool,
@@ -69,7 +69,7 @@ impl Tree {
         &self.handles[node.0 as usize]
     }
 
-    /// Where a request with this key begins, and how much of the key is its routing prefix.
+    /// The root for a request with this key, and the length of its routing prefix.
     #[inline]
     pub(crate) fn root(&self, key: &[u8]) -> Option<(NodeId, usize)> {
         self.prefixes.root(key)

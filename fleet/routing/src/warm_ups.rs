@@ -1,4 +1,4 @@
-//! What cold clusters have done while they were filled from warm ones, of all workers, and whether they are warm by now.
+//! Counts and judges the filling of cold clusters from warm ones, over all workers.
 
 use guira_sync::lock::{Mutex, MutexGuard};
 use std::cell::Cell;
@@ -6,33 +6,33 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// What is counted of cold clusters: a key each.
+/// The counters of cold clusters, by key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WarmUpCount {
     Hit,
-    /// It was stored in the cold cluster, from the warm one.
+    /// The cold cluster stored it from the warm one.
     Filled,
-    /// The cold cluster did not store it, for what has happened to the key meanwhile, or was seen to hold it off; or the item came so late that
-    /// a delete may hold the key off no longer.
+    /// The cold cluster did not store it because of a change or a hold-off of the key; or the item
+    /// came so late that a hold-off may have ended.
     Refused,
     /// The cold cluster failed to store it.
     Failed,
     WarmMiss,
-    /// It was deleted, and held off.
+    /// The key was deleted with a hold-off.
     HeldOff,
-    /// It was deleted, if at all, without being held off.
+    /// The key was deleted without a hold-off, or not at all.
     NotHeldOff,
 }
 
 type Counts = [u64; WarmUpCount::NotHeldOff as usize + 1];
 
-/// When a cold cluster is warm: with this share of what either cluster has had, over so many seconds.
+/// When a cold cluster counts as warm: it had this share of all hits for this many seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct End {
     /// 0 to 1.
     pub(crate) share: f64,
     pub(crate) for_s: u64,
-    /// With fewer gets than this nothing is known.
+    /// With fewer gets than this the window is too small to decide.
     pub(crate) least: u64,
 }
 
@@ -40,19 +40,20 @@ pub(crate) struct End {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Fills {
     Yes,
-    /// A configuration says that the warm one is not asked.
+    /// The configuration turns the warm cluster off.
     No,
-    /// It is, until it is warm.
+    /// The warm cluster is used until the cold one is warm.
     Until(End),
 }
 
-/// What happens to cold clusters that somebody is to be told.
-pub type Tell = fn(&str);
+/// Reports events of cold clusters.
+pub type Report = fn(&str);
 
-/// All cold clusters of a router. One whose route says the same in a new configuration goes on as it is.
+/// All cold clusters of a router. One whose route has the same text in a new configuration
+/// continues.
 pub struct WarmUps {
-    tell: Tell,
-    /// By what their routes say. LOCK: warm_ups. Before those of courses.
+    report: Report,
+    /// By the text of their routes. LOCK: warm_ups. Before those of courses.
     courses: Mutex<Courses>,
 }
 
@@ -62,7 +63,7 @@ struct Courses {
     before: Counts,
 }
 
-/// Those of earlier configurations are kept up to so many.
+/// The most clusters of earlier configurations that are kept.
 const COURSES_MAX: usize = 256;
 
 impl Default for WarmUps {
@@ -78,9 +79,9 @@ impl fmt::Debug for WarmUps {
 }
 
 impl WarmUps {
-    /// Without any cold cluster. `tell` is called once for each thing that is to be told, by any worker.
-    pub fn new(tell: Tell) -> Self {
-        WarmUps { tell, courses: Mutex::default() }
+    /// Without any cold cluster. `report` is called once for each event, by any worker.
+    pub fn new(report: Report) -> Self {
+        WarmUps { report, courses: Mutex::default() }
     }
 
     /// How often this has happened. It never becomes less.
@@ -95,10 +96,8 @@ impl WarmUps {
         let courses = lock(&self.courses);
         let filled = courses.by_text.values().filter(|course| course.fills != Fills::No);
         let states = filled.map(|course| lock(&course.state));
-        let in_use: Vec<bool> = states
-            .filter(|state| !state.parts.is_empty())
-            .map(|state| state.standing == Standing::Ended)
-            .collect();
+        let in_use: Vec<bool> =
+            states.filter(|state| !state.parts.is_empty()).map(|state| state.phase == Phase::Ended).collect();
         let ended = in_use.iter().filter(|is_ended| **is_ended).count();
         (in_use.len() - ended, ended)
     }
@@ -108,15 +107,15 @@ impl WarmUps {
         let mut courses = lock(&self.courses);
         if !courses.by_text.contains_key(text) {
             courses.make_room();
-            let (name, tell, state) = (name.into(), self.tell, Mutex::default());
-            courses.by_text.insert(text.into(), Arc::new(Course { name, fills, tell, state }));
+            let (name, report, state) = (name.into(), self.report, Mutex::default());
+            courses.by_text.insert(text.into(), Arc::new(Course { name, fills, report, state }));
         }
         let course = courses.by_text[text].clone();
         let part = Arc::<Part>::default();
         let is_ended = {
             let mut state = lock(&course.state);
             state.parts.push(part.clone());
-            state.standing == Standing::Ended
+            state.phase == Phase::Ended
         };
         Meter { course, part, looked_s: Cell::new(0), is_ended: Cell::new(is_ended) }
     }
@@ -138,11 +137,11 @@ impl Courses {
     }
 }
 
-/// One cold cluster on its way.
+/// The filling of one cold cluster.
 struct Course {
     name: Box<str>,
     fills: Fills,
-    tell: Tell,
+    report: Report,
     /// LOCK: warm_up_course. Before those of its parts.
     state: Mutex<State>,
 }
@@ -155,16 +154,16 @@ impl fmt::Debug for Course {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Of the workers that have it in their trees.
+    /// The counts of the workers that have it in their trees.
     parts: Vec<Arc<Part>>,
     before: Counts,
     window: Option<Window>,
-    standing: Standing,
+    phase: Phase,
     complaints: Vec<&'static str>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Standing {
+enum Phase {
     #[default]
     Filled,
     Ended,
@@ -204,7 +203,7 @@ fn add(sums: &mut Counts, more: &Counts) {
 pub(crate) struct Meter {
     course: Arc<Course>,
     part: Arc<Part>,
-    /// When it was last looked whether the cold cluster is warm.
+    /// The time of the last check whether the cold cluster is warm.
     looked_s: Cell<u64>,
     is_ended: Cell<bool>,
 }
@@ -230,13 +229,13 @@ impl Meter {
         }
     }
 
-    /// Has somebody told, once, what is wrong with servers.
+    /// Reports a fault of servers once.
     pub(crate) fn complain(&self, what: &'static str) {
         let mut state = lock(&self.course.state);
         if !state.complaints.contains(&what) {
             state.complaints.push(what);
             drop(state);
-            (self.course.tell)(&format!("{}: {what}", self.course));
+            (self.course.report)(&format!("{}: {what}", self.course));
         }
     }
 }
@@ -260,10 +259,10 @@ impl fmt::Display for Course {
 }
 
 impl Course {
-    /// Whether the cold cluster is warm; a window that is over is looked at.
+    /// Whether the cold cluster is warm. Judges a window that is over.
     fn has_ended(&self, end: End, now_s: u64) -> bool {
         let mut state = lock(&self.state);
-        if state.standing == Standing::Ended {
+        if state.phase == Phase::Ended {
             return true;
         }
         let counts = state.sums();
@@ -277,16 +276,17 @@ impl Course {
         }
         let since = |what: WarmUpCount| counts[what as usize] - window.counts[what as usize];
         let hits = since(WarmUpCount::Hit);
-        // What only the cold cluster has counts as if both had it: the share is rather too low.
+        // Items that only the cold cluster has count as if both had them: the share is rather too
+        // low.
         let all = hits + since(WarmUpCount::Filled) + since(WarmUpCount::Failed);
         let share = hits as f64 / all.max(1) as f64;
         if all < end.least || share < end.share {
             state.window = Some(Window { begun_s: now_s, counts });
             return false;
         }
-        state.standing = Standing::Ended;
+        state.phase = Phase::Ended;
         drop(state);
-        (self.tell)(&format!(
+        (self.report)(&format!(
             "{self}: the cold cluster is warm; it had {:.1} % of the {all} keys found in {length_s} s. The warm cluster receives no more requests",
             100.0 * share
         ));

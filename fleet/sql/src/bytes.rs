@@ -1,6 +1,6 @@
-//! Numbers and texts in a piece of bytes. `None` says that it is too short.
+//! Reads numbers and texts from bytes; `None` if they are too short.
 
-/// What is left to be read.
+/// The bytes that are still to be read.
 #[derive(Clone, Copy, Debug)]
 pub struct Bytes<'a>(pub &'a [u8]);
 

@@ -1,4 +1,4 @@
-//! Who reads a log.
+//! The user of a database and its password, which a file may hold.
 
 use guira_disk as disk;
 use std::fmt;
@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 /// The longest file with a password that is read, in bytes.
 const FILE_MAX: u64 = 64 << 10;
 
-/// A user, and where the password is. It is read for each connection, so that it may be changed meanwhile.
+/// A user, and the file of the password, which is read for each connection so that it can be
+/// changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credentials {
     pub user: String,
@@ -67,7 +68,7 @@ mod tests {
         disk::remove_file(&file).unwrap();
         let error = credentials.read().unwrap_err().to_string();
         assert!(error.starts_with(&format!("cannot read {}", file.display())), "{error}");
-        let nobody = Credentials { password_file: None, ..credentials };
-        assert_eq!(nobody.read().unwrap().password, b"");
+        let without_password = Credentials { password_file: None, ..credentials };
+        assert_eq!(without_password.read().unwrap().password, b"");
     }
 }

@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! Errors of reading a database or its log.
 
 use guira_sync::stop::Stopped;
 use std::io;
@@ -6,10 +6,10 @@ use std::io;
 /// Why a database, or its log, cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
-    /// The connection has failed: another one may do.
+    /// The connection failed; another one may work.
     #[error("{0}")]
     Connection(#[from] io::Error),
-    /// What is missing may have changed anything.
+    /// The missing part of the log may have changed anything.
     #[error(
         "the database log has a gap: {0}. Changes in the gap were not deleted from the caches: flush the \
              caches, remove the position file and restart"
@@ -25,7 +25,7 @@ pub enum SourceError {
     Unsuitable(String),
     #[error("malformed data from the database: {0}")]
     Malformed(&'static str),
-    /// What was to be read is read.
+    /// The end of the requested part.
     #[error("reached the requested end of the log")]
     Ended,
     #[error(transparent)]
@@ -33,7 +33,7 @@ pub enum SourceError {
 }
 
 impl SourceError {
-    /// Whether it may be over the next time.
+    /// Whether a retry may succeed.
     pub fn is_passing(&self) -> bool {
         matches!(self, SourceError::Connection(_) | SourceError::Position(_))
     }

@@ -1,4 +1,4 @@
-//! Which database is used, and as whom.
+//! The database to connect to, with its user.
 
 use crate::{Credentials, Security, Tls, security};
 use guira_client::text::Endpoint;
@@ -22,7 +22,7 @@ pub enum ServerError {
 }
 
 impl Server {
-    /// One whose files can be used now.
+    /// A server, once the files it names could be read.
     pub fn new(
         endpoint: &Endpoint,
         tls: Option<&Tls>,

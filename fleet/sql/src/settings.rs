@@ -1,4 +1,4 @@
-//! What the configurations of those who use databases and caches have in common.
+//! Settings that the configurations of all users of databases and caches share.
 
 use guira_client::text::Endpoint;
 use guira_disk as disk;
@@ -23,7 +23,7 @@ pub fn endpoint<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Endpoint, 
     text.parse().map_err(serde::de::Error::custom)
 }
 
-/// What is put before keys.
+/// Reads a prefix of keys.
 pub fn prefix<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let text = String::deserialize(deserializer)?;
     if text.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {

@@ -1,6 +1,6 @@
-//! What tests need here and in crates above.
+//! Test helpers for this crate and the crates above it.
 
-pub use crate::postgres::testing::{says, told};
+pub use crate::postgres::testing::{says, sent};
 
 pub fn unhex(text: &str) -> Vec<u8> {
     let digits: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();

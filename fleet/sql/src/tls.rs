@@ -13,19 +13,20 @@ pub struct Tls {
     /// Authorities, as PEM.
     #[serde(default)]
     ca: Option<PathBuf>,
-    /// What is shown to whoever asks who we are; the key is in the same file if none is named.
+    /// The certificate for a server that requires one; its key is in the same file if none is
+    /// named.
     #[serde(default)]
     cert: Option<PathBuf>,
     #[serde(default)]
     key: Option<PathBuf>,
 }
 
-/// Who is trusted, by the names of libpq's `sslmode`.
+/// The servers to trust, by the names of libpq's `sslmode`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Mode {
     Require,
-    /// Only who has a certificate of `ca` that names the host.
+    /// Only a server with a certificate of `ca` for its host name.
     #[default]
     VerifyFull,
 }
@@ -77,7 +78,7 @@ pub enum Security {
 }
 
 impl Security {
-    /// What encrypts a connection, with the certificates that the files have now.
+    /// The TLS connector with the present certificates of the files, and the server's name.
     pub(crate) fn tls(&self) -> Option<(&TlsConnector, &TlsName)> {
         let Security::Tls(connector, name) = self else { return None };
         reload(connector);

@@ -8,14 +8,14 @@ use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long connecting and sending may take.
+/// The timeout of connecting and sending.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// A read that finds nothing comes back after this time.
+/// A read without data returns after this time.
 const READ_WAIT: Duration = Duration::from_secs(1);
-/// What is read from a socket at once and given to TLS, in bytes.
+/// The bytes that are read from a socket and passed to TLS at once.
 const RAW: usize = 4 << 10;
 
-/// A session of TLS, which is not held while anything is waited for to be read.
+/// A TLS session; the lock is not held during a wait for data.
 #[derive(Clone, Debug)]
 struct Session {
     /// LOCK: database_tls. Leaf.
@@ -57,7 +57,7 @@ impl Writer {
 #[derive(Debug)]
 pub struct Wire {
     writer: Writer,
-    /// What was read of the socket and not given to TLS yet.
+    /// Bytes from the socket that TLS has not taken yet.
     raw: Vec<u8>,
 }
 
@@ -89,12 +89,12 @@ impl Wire {
         Ok(())
     }
 
-    /// Has reads come back after a second if there is nothing to be read; at first they wait for the beginning of a conversation.
+    /// Sets the read timeout to a second. The beginning of a conversation has a longer one.
     pub(crate) fn shorten_reads(&self) -> io::Result<()> {
         self.writer.socket.set_read_timeout(READ_WAIT)
     }
 
-    /// Whether nobody else can listen: within this machine or encrypted.
+    /// Whether no one can eavesdrop: the connection is local or encrypted.
     pub(crate) fn is_private(&self) -> bool {
         self.writer.tls.is_some() || matches!(*self.writer.socket, Socket::Unix(_))
     }
@@ -119,7 +119,7 @@ impl Write for Wire {
 }
 
 impl Read for Wire {
-    /// Reads what is there; waits for it for a while, and says WouldBlock then.
+    /// Reads available bytes; fails with `WouldBlock` after a wait.
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let Wire { writer, raw } = self;
         let Some(session) = &writer.tls else {

@@ -1,4 +1,4 @@
-//! What is shown, and what the keys do.
+//! The state of the screen, and the effects of keys.
 
 use std::time::Duration;
 
@@ -51,7 +51,8 @@ impl Panel {
         }
     }
 
-    /// What has to be asked for. Lists of connections and classes may be long: only who looks at them has them made.
+    /// The groups to request. Lists of connections and classes may be long, so they are requested
+    /// only while shown.
     pub(crate) const fn groups(self) -> &'static [Group] {
         match self {
             Self::Overview | Self::Commands | Self::Nodes => {
@@ -65,13 +66,12 @@ impl Panel {
     }
 }
 
-/// What is to be done after a key.
+/// The effect of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Nothing but to draw.
     Draw,
-    /// Ask for what the panel shows.
-    Ask,
+    /// Read the statistics of the panel.
+    Read,
     Quit,
 }
 
@@ -124,7 +124,7 @@ impl App {
         if self.nodes.len() > 1 { &Panel::ALL } else { &Panel::ALL[..Panel::ALL.len() - 1] }
     }
 
-    /// Takes what came of a look at node `index`. While the screen is paused, nothing changes.
+    /// Applies the outcome of reading node `index`. While the screen is paused, nothing changes.
     pub(crate) fn update(&mut self, index: usize, outcome: Result<Reading, String>, now: Duration) {
         if let (false, Some(node)) = (self.is_paused, self.nodes.get_mut(index)) {
             node.update(outcome, self.interval / 2, now);
@@ -147,7 +147,7 @@ impl App {
             KeyCode::Char('?' | 'h') => self.has_help = true,
             KeyCode::Char('p' | ' ') => {
                 self.is_paused = !self.is_paused;
-                return if self.is_paused { Step::Draw } else { Step::Ask };
+                return if self.is_paused { Step::Draw } else { Step::Read };
             }
             KeyCode::Char(digit @ '1'..='9') => return self.show(digit as usize - '1' as usize),
             KeyCode::Tab | KeyCode::Right => return self.turn(1),
@@ -187,7 +187,7 @@ impl App {
         let Some(panel) = self.panels().get(place) else { return Step::Draw };
         self.panel = *panel;
         self.scroll = 0;
-        Step::Ask
+        Step::Read
     }
 
     fn turn(&mut self, by: usize) -> Step {

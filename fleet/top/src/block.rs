@@ -14,7 +14,7 @@ pub(crate) struct Block {
     pub(crate) title: String,
     columns: &'static [(&'static str, Align)],
     rows: Vec<Vec<String>>,
-    /// What stands below, or in place of rows.
+    /// A note below the rows, or in place of them.
     pub(crate) note: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What has happened from one reading to the next.
+//! The changes between two readings.
 
 use crate::reading::{ClassFigure, Latencies, Reading, ServerFigures, Stats};
 
@@ -15,7 +15,8 @@ pub(crate) struct Change<'a> {
 }
 
 impl<'a> Change<'a> {
-    /// From `before` to `after`, unless no time lies between them, or the node was started anew.
+    /// The change from `before` to `after`; `None` without time in between, or after a restart of
+    /// the node.
     pub(crate) fn between(before: &'a Reading, after: &'a Reading) -> Option<Self> {
         (after.at > before.at && !is_restart(before, after)).then_some(Self { before, after })
     }
@@ -41,23 +42,23 @@ impl<'a> Change<'a> {
     /// Processors that the process has used.
     pub(crate) fn processors(self) -> Option<f64> {
         let busy = |stats: &Stats| Some(stats.float("rusage_user")? + stats.float("rusage_system")?);
-        let used = busy(self.after.general.told()?)? - busy(self.before.general.told()?)?;
+        let used = busy(self.after.general.received()?)? - busy(self.before.general.received()?)?;
         (used >= 0.0).then(|| used / self.seconds())
     }
 
-    /// How long requests have taken, if the server tells enough for that.
+    /// The latencies between the readings, if the server reports them.
     pub(crate) fn latencies(self) -> Option<Latencies> {
-        self.after.latency.told()?.since(self.before.latency.told()?)
+        self.after.latency.received()?.since(self.before.latency.received()?)
     }
 
-    /// The share of keys asked for that were found; not known when none were.
+    /// The share of requested keys that were found; `None` if none were requested.
     pub(crate) fn hit_ratio(self) -> Option<f64> {
         ratio(self.growth("get_hits")?, self.growth("get_misses")?)
     }
 
     /// How much a counter of a class has grown, by second.
     pub(crate) fn of_class(self, class: u32, what: ClassFigure) -> Option<f64> {
-        let of = |reading: &Reading| reading.classes.told()?.of(class, what);
+        let of = |reading: &Reading| reading.classes.received()?.of(class, what);
         let growth = of(self.after)?.checked_sub(of(self.before)?)?;
         Some(growth as f64 / self.seconds())
     }
@@ -66,7 +67,7 @@ impl<'a> Change<'a> {
 impl Change<'_> {
     /// How much a counter of a server behind a router has grown, by second.
     pub(crate) fn of_server(self, name: &str, counter: fn(&ServerFigures) -> u64) -> Option<f64> {
-        let of = |reading: &Reading| reading.servers.told()?.of(name).map(counter);
+        let of = |reading: &Reading| reading.servers.received()?.of(name).map(counter);
         let growth = of(self.after)?.checked_sub(of(self.before)?)?;
         Some(growth as f64 / self.seconds())
     }
@@ -78,7 +79,7 @@ pub(crate) fn ratio(hits: u64, misses: u64) -> Option<f64> {
     (all > 0).then(|| hits as f64 / all as f64)
 }
 
-/// Whether the node was started anew between two readings.
+/// Whether the node was restarted between two readings.
 pub(crate) fn is_restart(before: &Reading, after: &Reading) -> bool {
     let pid = |reading: &Reading| reading.number("pid");
     let uptime = |reading: &Reading| reading.number("uptime");

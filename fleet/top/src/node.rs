@@ -1,4 +1,4 @@
-//! A node as it is known: its last readings, what came before, and whether it answers.
+//! The state of a node: its last readings, their history, and whether it is up.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -12,10 +12,9 @@ const HISTORY_MAX: usize = 512;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Link {
-    /// It was not reached yet.
+    /// The node was not reached yet.
     Connecting,
     Up,
-    /// It does not, for a reason.
     Down {
         why: String,
         since: Duration,
@@ -25,7 +24,7 @@ pub(crate) enum Link {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Point {
     pub(crate) gets: f64,
-    /// Of those the share that was found.
+    /// The share of these keys that were found.
     pub(crate) hit_ratio: Option<f64>,
 }
 
@@ -49,8 +48,8 @@ impl Node {
         }
     }
 
-    /// Takes what came of a look at the node. A reading sooner than `gap` after the one before replaces it: it was asked
-    /// for to show something else, and too little has happened in between.
+    /// Records a reading or a failure. A reading sooner than `gap` after the one before replaces
+    /// it: it was taken for another panel, and too little has happened in between.
     pub(crate) fn update(&mut self, outcome: Result<Reading, String>, gap: Duration, now: Duration) {
         let reading = match outcome {
             Ok(reading) => reading,
@@ -100,7 +99,7 @@ impl Node {
         self.last.as_ref()
     }
 
-    /// What has happened lately; nothing is known of a node that does not answer.
+    /// The latest change; `None` for a node that is down.
     pub(crate) fn change(&self) -> Option<Change<'_>> {
         if self.link != Link::Up {
             return None;
@@ -108,7 +107,7 @@ impl Node {
         Change::between(self.before.as_ref()?, self.last.as_ref()?)
     }
 
-    /// The share of keys asked for that were found, since the node began to count.
+    /// The share of requested keys that were found, since the node's counters started.
     pub(crate) fn hit_ratio(&self) -> Option<f64> {
         let last = self.last.as_ref()?;
         ratio(last.number("get_hits")?, last.number("get_misses")?)

@@ -85,7 +85,7 @@ fn push_node(out: &mut String, app: &App, node: &Node) {
     blocks.iter().for_each(|block| push(out, block));
     panels::connections(node).iter().for_each(|block| push(out, block));
     push(out, &panels::keys(node, app.listing));
-    if node.last().is_some_and(|reading| reading.servers.told().is_some()) {
+    if node.last().is_some_and(|reading| reading.servers.received().is_some()) {
         push(out, &panels::servers(node));
     }
 }

@@ -3,7 +3,8 @@
 /// The longest text that is kept, in characters. A key has at most 250 bytes, each of which may need four.
 const LENGTH_MAX: usize = 1000;
 
-/// Visible ASCII and blanks as they are, any other byte as `\xNN`: nothing that a terminal would act upon.
+/// Keeps visible ASCII and blanks, and writes any other byte as `\xNN`, so that the terminal acts
+/// on none of them.
 pub(crate) fn printable(bytes: &[u8]) -> String {
     let mut text = String::new();
     for byte in bytes {
@@ -20,7 +21,7 @@ pub(crate) fn printable(bytes: &[u8]) -> String {
     text
 }
 
-/// The bytes of a key that is written as in a URI. What is no `%XX` stands for itself.
+/// The bytes of a key in URI encoding. Other characters than `%XX` stand for themselves.
 pub(crate) fn decoded(key: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut rest = key;
@@ -49,7 +50,7 @@ mod tests {
         assert_eq!(printable(b"user:1 a"), "user:1 a");
         assert_eq!(printable(b"\x1b[2J\r\n\x00\x7f\x9b"), "\\x1b[2J\\x0d\\x0a\\x00\\x7f\\x9b");
         assert_eq!(printable("é\u{202e}".as_bytes()), "\\xc3\\xa9\\xe2\\x80\\xae");
-        // What a client could write itself is told apart.
+        // An escape that a client has written is distinguishable.
         assert_eq!(printable(b"\\x1b"), "\\\\x1b");
         let all: Vec<u8> = (0..=255).collect();
         assert!(printable(&all).chars().all(|c| (' '..='~').contains(&c)));

@@ -24,8 +24,8 @@ const SPARKS: u16 = 2 * (1 + SPARK);
 /// Marks an interval without gets, which has no hit ratio, so that it differs from one without hits.
 const NO_GETS: &str = "·";
 
-/// How much more than two intervals may pass before it is told that a node is silent. One that does not answer at all is
-/// down after a few seconds.
+/// The time beyond two intervals after which a node is shown as silent. A node that does not reply
+/// at all is down after a few seconds.
 const SILENT: Duration = Duration::from_secs(1);
 
 const HELP: &[&str] = &[

@@ -24,15 +24,15 @@ const REDRAW: Duration = Duration::from_secs(1);
 /// Why there is no screen.
 #[derive(Debug, thiserror::Error)]
 pub enum TerminalError {
-    /// There is none to draw on.
+    /// There is no terminal to draw on.
     #[error("standard input and output are not a terminal: use --once")]
     None,
     #[error("terminal error: {0}")]
     Io(#[from] io::Error),
 }
 
-/// Gives the terminal back, however the screen ends. With a panic ratatui's hook has done so before the panic is told; a second
-/// time would move the cursor to where it was before, and what follows over what was told.
+/// Restores the terminal when the screen ends. After a panic ratatui's hook has done so before the
+/// message was printed; a second time would move the cursor back, and overwrite the message.
 struct Restored;
 
 impl Drop for Restored {
@@ -88,7 +88,7 @@ fn follow(
         match event::read()? {
             Event::Key(key) => match app.key(key) {
                 Step::Quit => return Ok(()),
-                Step::Ask => watch.wish(app.panel.groups()),
+                Step::Read => watch.request(app.panel.groups()),
                 Step::Draw => {}
             },
             Event::Resize(..) | Event::FocusGained => {}
@@ -105,7 +105,8 @@ enum Input {
     Ended,
 }
 
-/// Waits for a key, as long as the screen may stay as it is. A terminal that is gone has to be seen here: crossterm would read its end again and again.
+/// Waits for a key until the screen has to be redrawn. The loss of the terminal is detected here,
+/// because crossterm would read its end again and again.
 fn wait_for_input() -> io::Result<Input> {
     let stdin = io::stdin();
     let mut polled = [PollFd::new(&stdin, PollFlags::IN)];

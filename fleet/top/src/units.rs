@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// What stands where a figure is not known.
+/// Shown in place of an unknown figure.
 pub(crate) const UNKNOWN: &str = "-";
 
 fn scaled(value: f64, base: f64, units: &[&str]) -> String {
@@ -37,7 +37,7 @@ pub(crate) fn span(seconds: u64) -> String {
     if days > 0 { format!("{days}d {clock}") } else { clock }
 }
 
-/// A short time, as it is typed: `1s`, `250ms`.
+/// A short time in the form that users type: `1s`, `250ms`.
 pub(crate) fn interval(time: Duration) -> String {
     let seconds = time.as_secs_f64();
     if seconds < 1.0 {

@@ -1,4 +1,4 @@
-//! A thread for each node, which asks it again and again: no node waits for another that does not answer.
+//! One thread for each node, which reads it regularly: no node delays the reading of another.
 
 use guira_sync::channel::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use guira_sync::thread;
@@ -7,28 +7,28 @@ use std::time::Duration;
 use guira_client::text::{Connection, Target};
 use guira_sync::clock::Stopwatch;
 
-use crate::ask::ask;
+use crate::read_stats::read_stats;
 use crate::reading::{Group, Part, Reading};
 
 /// Updates that may wait for the screen. A thread with more waits.
 const WAITING_MAX: usize = 64;
 
-/// What came of one look at a node.
+/// The outcome of reading one node once.
 pub(crate) struct Update {
     pub(crate) node: usize,
     pub(crate) outcome: Result<Reading, String>,
 }
 
-/// What is asked for from now on.
+/// The groups of statistics to read from now on.
 type Groups = &'static [Group];
 
 pub(crate) struct Watch {
     updates: Receiver<Update>,
-    wishes: Vec<Sender<Groups>>,
+    requests: Vec<Sender<Groups>>,
 }
 
 impl Watch {
-    /// Begins to ask all `targets` for `groups` every `interval`.
+    /// Starts reading `groups` of all `targets` every `interval`.
     pub(crate) fn start(
         targets: &[Target],
         groups: Groups,
@@ -36,29 +36,29 @@ impl Watch {
         clock: Stopwatch,
     ) -> std::io::Result<Self> {
         let (sender, updates) = sync_channel(WAITING_MAX);
-        let mut wishes = Vec::new();
+        let mut requests = Vec::new();
         for (node, target) in targets.iter().enumerate() {
-            let (wish, wished) = channel();
+            let (request, requested) = channel();
             let watcher = Watcher {
                 node,
                 target: target.clone(),
                 interval,
                 clock,
                 groups,
-                wished,
+                requested,
                 updates: sender.clone(),
             };
             thread::Builder::new().name(format!("node {node}")).spawn(move || watcher.run())?;
-            wishes.push(wish);
+            requests.push(request);
         }
-        Ok(Self { updates, wishes })
+        Ok(Self { updates, requests })
     }
 
-    /// Asks for `groups` at once, and from now on.
-    pub(crate) fn wish(&self, groups: Groups) {
-        for wish in &self.wishes {
-            // A thread that has ended wishes for nothing.
-            let _ = wish.send(groups);
+    /// Requests `groups` at once, and from now on.
+    pub(crate) fn request(&self, groups: Groups) {
+        for request in &self.requests {
+            // A thread that has ended needs no request.
+            let _ = request.send(groups);
         }
     }
 
@@ -73,12 +73,13 @@ struct Watcher {
     interval: Duration,
     clock: Stopwatch,
     groups: Groups,
-    wished: Receiver<Groups>,
+    requested: Receiver<Groups>,
     updates: SyncSender<Update>,
 }
 
 impl Watcher {
-    /// Asks until nobody listens any more. A connection that has failed is opened anew at the next interval.
+    /// Reads until the receiver is dropped. A failed connection is opened again at the next
+    /// interval.
     fn run(mut self) {
         let mut connection = None;
         loop {
@@ -92,11 +93,11 @@ impl Watcher {
         }
     }
 
-    /// Waits for the next look, which comes sooner if something else is wished for and the node answers; false when
-    /// nobody is left to wish.
+    /// Waits for the next reading, which comes sooner if other groups are requested and the node is
+    /// up; false when the sender is dropped.
     fn wait(&mut self, next: Duration, answers: bool) -> bool {
         loop {
-            match self.wished.recv_timeout(next.saturating_sub(self.clock.elapsed())) {
+            match self.requested.recv_timeout(next.saturating_sub(self.clock.elapsed())) {
                 Ok(groups) => {
                     self.groups = groups;
                     if answers {
@@ -110,7 +111,7 @@ impl Watcher {
     }
 }
 
-/// One look at a node, over the connection that is open, or over a new one.
+/// Reads a node once, over the open connection or a new one.
 pub(crate) fn look(
     connection: &mut Option<Connection>,
     target: &Target,
@@ -121,7 +122,7 @@ pub(crate) fn look(
         Some(open) => open,
         None => Connection::open(target).map_err(|error| error.to_string())?,
     };
-    let reading = ask(&mut open, groups, clock).map_err(|error| error.to_string())?;
+    let reading = read_stats(&mut open, groups, clock).map_err(|error| error.to_string())?;
     if let Part::Refused(words) = &reading.general {
         return Err(format!("the server refuses stats: {words}"));
     }

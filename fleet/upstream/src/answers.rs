@@ -1,23 +1,23 @@
-//! What replies of servers mean.
+//! Turns replies of servers into answers.
 //!
-//! A reply that no server gives to what was asked says that requests and replies do not belong together any more. It is no answer, and the
-//! connection is of no use.
+//! A reply that does not fit its request shows that requests and replies are out of step. It is no
+//! answer, and the connection has to be closed.
 
 use guira_protocol::client::{Failure, MetaReply, Reply, Value, failure};
 use guira_protocol::number_from;
 use guira_protocol::word::reply;
 use guira_routing::{Answer, Item, Op, Outcome};
 
-/// The token of a lease that somebody else has.
+/// The token in a reply while another client has the lease.
 const HOT: u64 = 1;
 
-/// What was found, or what a miss of a lease-get tells.
+/// The answer for a hit, or for a miss of a lease-get.
 #[inline]
 pub fn found<'i>(value: &Value<'i>) -> Answer<'i> {
     hit(Outcome::Found, value)
 }
 
-/// What a lease-get is told about a key that is missing.
+/// The answer to a lease-get for a missing key.
 pub fn lease<'i>(value: &Value<'i>) -> Answer<'i> {
     let outcome = match value.number {
         Some(HOT) if value.value.is_empty() => Outcome::NotFoundHot,
@@ -30,12 +30,12 @@ pub fn lease<'i>(value: &Value<'i>) -> Answer<'i> {
 #[inline]
 fn hit<'i>(outcome: Outcome, found: &Value<'i>) -> Answer<'i> {
     let item = Some(Item { flags: found.flags, value: found.value });
-    // A unique was asked for by another client: the item is written anew without it.
+    // The unique was requested by another client: the item is encoded again without it.
     let block = if found.number.is_some() { b"" } else { found.block };
     Answer { item, number: found.number.unwrap_or(0), block, ..Answer::of(outcome) }
 }
 
-/// The failure that a line tells; `None` if it is no failure.
+/// The failure in a line; `None` if it is no failure.
 pub fn failed(line: &[u8]) -> Option<Answer<'_>> {
     let outcome = match failure(line)? {
         Failure::Unknown => Outcome::RemoteError,
@@ -118,7 +118,7 @@ pub fn of_meta<'i>(op: Op, line: &'i [u8], value: Option<&'i [u8]>) -> Option<An
     Some(Answer { item, line, block, ..Answer::of(outcome) })
 }
 
-/// Whether a server that was asked for its version is there.
+/// Whether the reply to a probe shows that the server is up.
 pub fn is_of_probe(said: &Reply<'_>) -> bool {
     matches!(said, Reply::Line(line) if line.starts_with(reply::VERSION) || failure(line).is_some())
 }

@@ -1,23 +1,23 @@
-//! What a server has said and is no whole reply yet.
+//! Buffers the bytes of a server that are no whole reply yet.
 
-/// Bytes read at once.
 const READ_BYTES: usize = 64 << 10;
-/// A buffer that long replies have made larger is not kept.
+/// The buffer shrinks to this size after a long reply.
 const KEPT_MAX: usize = 1 << 20;
 
-/// A buffer that is read into, behind what was left over. Mostly nothing is: then all servers of a worker use one after the other, and a long
-/// reply has its own until it is there.
+/// A buffer for replies, which are read behind the rest of the last read. Usually there is no rest:
+/// then all servers of a worker share one buffer, and a long reply has its own until it is
+/// complete.
 #[derive(Debug, Default)]
 pub struct Intake {
     bytes: Vec<u8>,
     filled: usize,
-    /// The first reply has so many bytes, as far as is known.
+    /// The length of the first reply in bytes, as far as known.
     wanted: usize,
 }
 
 impl Intake {
-    /// Where it is read to, behind what was kept of one server: a long reply stays where it is, and for others there is one buffer, which all
-    /// servers use.
+    /// The buffer to read a server's replies into, behind its rest: a long reply stays in its own
+    /// buffer, and all other servers use the shared one.
     pub fn lent(rest: &mut Intake, shared: &mut Option<Intake>) -> Intake {
         let rest = std::mem::take(rest);
         if rest.is_long() {
@@ -30,7 +30,8 @@ impl Intake {
         intake
     }
 
-    /// Keeps what is no whole reply until more comes, and gives the buffer back if it is that of all.
+    /// Keeps an incomplete reply until more arrives, and returns the buffer if it is the shared
+    /// one.
     pub fn keep(mut self, rest: &mut Intake, shared: &mut Option<Intake>) {
         if shared.is_some() {
             *rest = self;
@@ -44,7 +45,8 @@ impl Intake {
         self.filled == 0
     }
 
-    /// Space to read into: of a long reply for no more than has come of it, so that no memory is taken for what a server only announces.
+    /// Space to read into. For a long reply it grows with the bytes that have arrived, so that a
+    /// server cannot make the router allocate memory by announcing a length.
     pub fn space(&mut self) -> &mut [u8] {
         let least = if self.is_long() {
             self.wanted.min(self.filled + KEPT_MAX.max(self.filled))
@@ -57,17 +59,17 @@ impl Intake {
         &mut self.bytes[self.filled..]
     }
 
-    /// So many bytes were read.
+    /// Records that `bytes` bytes were read.
     pub fn filled(&mut self, bytes: usize) {
         self.filled += bytes;
     }
 
-    /// What may have a whole reply.
+    /// The bytes that may have a complete reply.
     pub fn input(&self) -> &[u8] {
         if self.filled < self.wanted { &[] } else { &self.bytes[..self.filled] }
     }
 
-    /// So many bytes were dealt with, and the next reply has `wanted` bytes.
+    /// Removes `bytes` bytes; the next reply has `wanted` bytes.
     pub fn taken(&mut self, bytes: usize, wanted: usize) {
         if self.filled < self.wanted {
             return;
@@ -81,19 +83,19 @@ impl Intake {
         }
     }
 
-    /// Whether the reply is so long that it is read to where it stays.
+    /// Whether the reply is so long that its buffer is its own, and not shared.
     pub fn is_long(&self) -> bool {
         self.wanted > READ_BYTES.max(self.filled)
     }
 
-    /// Puts what was left over in front. It is empty.
+    /// Puts the rest into this empty buffer.
     pub fn put_back(&mut self, rest: &Intake) {
         let bytes = &rest.bytes[..rest.filled];
         self.space()[..bytes.len()].copy_from_slice(bytes);
         (self.filled, self.wanted) = (rest.filled, rest.wanted);
     }
 
-    /// Takes what is left over out, for a server of its own.
+    /// Moves the rest into a buffer of its own.
     pub fn take_rest(&mut self) -> Intake {
         if self.is_empty() {
             return Intake::default();

@@ -10,7 +10,8 @@ const BASE64_KEY_MAX: usize = KEY_MAX / 4 * 3;
 /// Flags of a store that all versions of memcached take.
 const STORE_FLAGS_MAX: usize = 16;
 
-/// Whether a line can have the request's key and flags: a server that refuses the line of a store may take the value behind it for commands.
+/// Whether the request's key and flags fit in a line. A server that refuses the line of a store may
+/// execute the value behind it as commands.
 #[inline]
 pub fn can_be_sent(request: &Request<'_>) -> bool {
     request.dialect == Dialect::Classic || fits_in_a_line(request)

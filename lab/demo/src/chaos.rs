@@ -1,4 +1,4 @@
-//! Random faults for a while, and what comes of them in the end.
+//! Random faults for some time, and their outcome.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -20,21 +20,22 @@ use crate::programs::open;
 use crate::rows::{Door, ROWS, key};
 use crate::world::World;
 
-/// How long everything may take to be well again, and to say so.
+/// The longest time in which the region recovers from all faults, and reports that.
 const SETTLING_MAX: Duration = Duration::from_secs(120);
-/// Faults of one lane are one after the other: so not all that can stand in for each other is broken at once.
+/// The faults of one lane follow each other, so that not all parts which stand in for each other
+/// are broken at once.
 const LANES: [&[Role]; 2] = [
     &[Role::Node, Role::Gutter, Role::Member, Role::Etcd],
     &[Role::Router, Role::Database, Role::Invalidator],
 ];
-/// The longest fault and pause, in milliseconds; less if there is less time.
+/// The longest fault and pause, in milliseconds; shorter if less time is left.
 const FAULT_MAX_MS: u64 = 8000;
 const PAUSE_MAX_MS: u64 = 3000;
 
-/// Begins, unless faults are being injected already, in a thread of its own.
+/// Starts random faults on a thread of its own, unless they are running already.
 ///
 /// # Errors
-/// Why that cannot be.
+/// The reason that they cannot start.
 pub(crate) fn begin(world: &Arc<World>, seed: u64, length: Duration) -> Result<(), String> {
     check(length)?;
     let mut chaos = lock(&world.chaos);
@@ -51,10 +52,10 @@ pub(crate) fn begin(world: &Arc<World>, seed: u64, length: Duration) -> Result<(
     Ok(())
 }
 
-/// Whether random faults can last so long.
+/// Checks that random faults may last this long.
 ///
 /// # Errors
-/// Why they cannot.
+/// The allowed range.
 pub(crate) fn check(length: Duration) -> Result<(), String> {
     if LENGTHS.contains(&length) {
         return Ok(());
@@ -93,7 +94,7 @@ fn count(before: &Sums, after: &Sums, count: Count) -> u64 {
     after.counts[count as usize] - before.counts[count as usize]
 }
 
-/// One fault after the other.
+/// Injects one fault after the other.
 fn lane(
     world: &World,
     roles: &[Role],
@@ -112,7 +113,7 @@ fn lane(
         let kinds: Vec<usize> = (0..KINDS.len()).filter(|kind| KINDS[*kind].breaks(role)).collect();
         let kind = &KINDS[random.pick(&kinds)];
         let fault = Duration::from_millis(100 + random.below(of_length(FAULT_MAX_MS)));
-        // There may be no database here.
+        // The region may have no database.
         if let Ok(part) = take(world, kind, Some(role.name()), Among::All, &mut random) {
             *lock(done).entry(format!("{} {}", kind.verb, role.name())).or_default() += 1;
             inflict(world, kind, part, fault);
@@ -120,7 +121,7 @@ fn lane(
     }
 }
 
-/// Waits until all deletes have come to the caches.
+/// Waits until all deletes have reached the caches.
 fn settle(world: &World) -> Result<(), String> {
     let is_calm = || world.truth.sight.calm().map(drop);
     if Deadline::after(SETTLING_MAX).poll(is_calm).is_none() {
@@ -128,7 +129,7 @@ fn settle(world: &World) -> Result<(), String> {
             "some deletes have not reached the caches {SETTLING_MAX:?} after the last fault"
         ));
     }
-    // What was under way when it was seen to be calm is done when two more looks have come to their end.
+    // Operations that were in flight when the region became calm end within two more rounds.
     let before = world.followed.rounds();
     let done = || (world.followed.rounds() >= before + 2).then_some(());
     Deadline::after(SETTLING_MAX)
@@ -136,15 +137,17 @@ fn settle(world: &World) -> Result<(), String> {
         .ok_or_else(|| "the invalidator did not reach the end of the log".to_owned())
 }
 
-/// Holds what all caches have against the database. Returns how many values they have, and those that are older.
+/// Compares all caches with the database. Returns the number of cached values, and those that are
+/// outdated.
 fn compare(world: &World) -> (usize, Vec<String>) {
     let mut door = Door::of(&world.rows);
-    // Taken before the caches are queried: what they have may be newer.
+    // Read before the caches are, since these may have newer values.
     let versions_of = || door.versions().ok();
     let Some(versions) = Deadline::after(SETTLING_MAX).poll(versions_of) else {
         return (0, vec!["the database does not reply after the faults".to_owned()]);
     };
-    // Deletes of what was written until then have come, and whoever has lost its slot is emptied before it is a spare.
+    // By then the deletes of those writes have arrived, and a node that lost its slot is flushed
+    // before it becomes a spare.
     if let Err(why) = settle(world) {
         return (0, vec![why]);
     }
@@ -176,7 +179,7 @@ fn compare(world: &World) -> (usize, Vec<String>) {
     (held, differences)
 }
 
-/// The rows that a cache has, with their versions.
+/// The rows in a cache, with their versions.
 fn contents(socket: &std::path::Path) -> Option<Vec<(usize, u64)>> {
     let mut connection = open(socket)?;
     let mut found = Vec::new();

@@ -1,7 +1,9 @@
 //! Processes that end when this one does, however it ends.
 //!
-//! The system kills a process whose parent has ended, if the process has asked for it (`PR_SET_PDEATHSIG`). So each program is started by a hidden
-//! subcommand of `guira-lab`, which asks, and becomes the program. What counts is the *thread* that has started it: all are started by one that never ends.
+//! The kernel kills a process when its parent ends, if the process has requested that
+//! (`PR_SET_PDEATHSIG`). So each program is started by a hidden subcommand of `guira-lab`, which
+//! sends the request and then becomes the program. The kernel watches the *thread* that started the
+//! process: one thread that never ends starts all of them.
 
 use std::ffi::OsString;
 use std::fs::OpenOptions;
@@ -13,7 +15,8 @@ use std::sync::mpsc::{Sender, channel};
 
 use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_signal};
 
-/// Becomes the program of `words`, which is killed when the process `parent` ends. Returns only if that cannot be.
+/// Becomes the program of `words`, which is killed when the process `parent` ends. Returns only on
+/// an error.
 pub fn become_bound(parent: u32, words: &[OsString]) -> io::Error {
     let Some((program, arguments)) = words.split_first() else {
         return io::Error::other("no program is given");
@@ -21,7 +24,7 @@ pub fn become_bound(parent: u32, words: &[OsString]) -> io::Error {
     if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
         return error.into();
     }
-    // It may have ended before it was requested.
+    // The parent may have ended before the request.
     let is_there = getppid().is_some_and(|pid| pid.as_raw_nonzero().get().unsigned_abs() == parent);
     if !is_there {
         return io::Error::other("the parent process has exited");
@@ -29,13 +32,13 @@ pub fn become_bound(parent: u32, words: &[OsString]) -> io::Error {
     Command::new(program).args(arguments).exec()
 }
 
-/// What is to be started, and who is told.
+/// A program to start, and the channel for the result.
 struct Order {
     command: Command,
     spawned: Sender<io::Result<Child>>,
 }
 
-/// The binaries that a region is made of.
+/// The binaries of a region.
 #[derive(Clone, Debug)]
 pub struct Programs {
     /// `guira`: nodes, members, routers, the invalidator.
@@ -51,7 +54,7 @@ pub(crate) struct Spawner {
 }
 
 impl Spawner {
-    /// One that starts programs by way of `guira-lab`.
+    /// A spawner that starts programs through `guira-lab`.
     ///
     /// # Errors
     /// When there is no thread left.
@@ -59,10 +62,10 @@ impl Spawner {
         let (orders, taken) = channel::<Order>();
         std::thread::Builder::new().name("spawner".to_owned()).spawn(move || {
             for Order { mut command, spawned } in taken {
-                // Nobody who has asked is gone before it is answered.
+                // The sender of an order waits for its result.
                 let _ = spawned.send(command.spawn());
             }
-            // Its children would be killed: they end with the process.
+            // Ending this thread would kill its children: it ends with the process.
             loop {
                 std::thread::park();
             }
@@ -84,7 +87,7 @@ impl Spawner {
         let mut command = Command::new(&self.programs.lab);
         command.args(["child", "--parent", &number(getpid()).to_string(), "--"]).args(words);
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-        // A signal that the terminal sends to all that run in it is for this process alone.
+        // Signals of the terminal should reach this process only.
         command.process_group(0);
         let (spawned, answer) = channel();
         let gone = || io::Error::other("the region is stopping");

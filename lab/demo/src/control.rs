@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::home::{CONTROL, PREFIX};
 use crate::web::{BREAK, RANDOM, STATUS};
 
-/// How long an answer may take.
+/// The timeout of a reply.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 
 #[derive(Debug, thiserror::Error)]
@@ -46,7 +46,7 @@ pub struct Wanted<'w> {
 pub struct Begun {
     /// The slot of a node, or that it has none; empty for other parts.
     duty: String,
-    /// As the region lists it, such as `kill node-1`.
+    /// The name of the fault in the region's list, such as `kill node-1`.
     what: String,
     /// When the region accepted it, in milliseconds since 1970.
     at_ms: u64,
@@ -59,7 +59,7 @@ impl fmt::Display for Begun {
     }
 }
 
-/// What users saw of a fault that is over.
+/// The effect on users of a fault that is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     pub summary: String,
@@ -73,10 +73,10 @@ pub struct Region {
 }
 
 impl Region {
-    /// The one in this folder, or the only one that runs.
+    /// The region in this folder, or the only one that runs.
     ///
     /// # Errors
-    /// When there is none, or which one is not clear.
+    /// When no region runs, or more than one.
     pub fn find(folder: Option<&Path>) -> Result<Self, ControlError> {
         if let Some(folder) = folder {
             return Ok(Region { folder: folder.to_owned() });
@@ -110,7 +110,7 @@ impl Region {
         Ok(Begun { what: format!("{} {part}", wanted.kind), duty, at_ms })
     }
 
-    /// What users saw of a fault; `None` until it is over.
+    /// The effect of a fault on users; `None` until it is over.
     ///
     /// # Errors
     /// If the region does not reply.
@@ -118,20 +118,20 @@ impl Region {
         report(&self.request("GET", STATUS)?, begun)
     }
 
-    /// Begins random faults. Returns their seed.
+    /// Starts random faults. Returns their seed.
     ///
     /// # Errors
-    /// When it does not answer, or why that cannot be.
+    /// When the region does not reply, or refuses.
     pub fn break_at_random(&self, length: Duration, seed: Option<u64>) -> Result<u64, ControlError> {
         let wanted = Wanted { kind: RANDOM, what: None, length, seed };
         let answer = self.request("POST", &query(&wanted))?;
         answer["seed"].as_u64().ok_or(ControlError::Nonsense)
     }
 
-    /// What has come of random faults, if they are over: figures, and what was wrong.
+    /// The outcome of random faults once they are over: a summary, and the wrong replies.
     ///
     /// # Errors
-    /// When it does not answer.
+    /// If the region does not reply.
     pub fn outcome(&self) -> Result<Option<(String, Vec<String>)>, ControlError> {
         let chaos = &self.request("GET", STATUS)?["chaos"];
         if chaos["is_over"] != Value::Bool(true) {
@@ -192,7 +192,7 @@ fn report(status: &Value, begun: &Begun) -> Result<Option<Report>, ControlError>
     Ok(Some(Report { summary, wrong: count("wrong") }))
 }
 
-/// What comes from a command line may have any characters, and only those that the region knows are passed on.
+/// The command line may have any characters; only those that the region accepts are sent.
 fn query(wanted: &Wanted<'_>) -> String {
     let plain = |text: &str| text.replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', "?");
     let mut query = format!("{BREAK}?kind={}&for_ms={}", plain(wanted.kind), wanted.length.as_millis());

@@ -1,4 +1,4 @@
-//! What users have seen.
+//! The counts of users.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -41,7 +41,7 @@ impl Counts {
     }
 }
 
-/// What belongs to one user: its clients of both routers, and how long it has waited.
+/// The state of one user: its clients of both routers, and its latencies.
 #[derive(Debug)]
 pub(crate) struct UserState {
     pub(crate) caches: [LookAside; 2],
@@ -53,7 +53,7 @@ pub(crate) struct UserState {
 #[derive(Clone, Debug)]
 pub(crate) struct Sums {
     pub(crate) counts: Vec<u64>,
-    /// Of the clients of users, by the names of [`Counters`].
+    /// The counters of the users' clients, by the names of [`Counters`].
     pub(crate) clients: Vec<(&'static str, u64)>,
     pub(crate) reads: Histogram,
     pub(crate) writes: Histogram,
@@ -79,7 +79,7 @@ impl Sums {
     }
 }
 
-/// What users have seen between two times.
+/// The experience of users between two times.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Seen {
     pub(crate) reads: u64,
@@ -89,7 +89,7 @@ pub(crate) struct Seen {
     pub(crate) retries: u64,
     pub(crate) stale: u64,
     pub(crate) wrong: u64,
-    /// Of reads: half of them, and 99 %, took no longer.
+    /// Latencies of reads: the median, and the 99th percentile.
     pub(crate) median: Option<Duration>,
     pub(crate) p99: Option<Duration>,
 }
@@ -117,7 +117,7 @@ impl Seen {
             reads: count(Count::Reads),
             writes: count(Count::Writes),
             failed: count(Count::Failed),
-            // What a cache did not answer costs a query as well.
+            // A request that the cache did not answer costs a query too.
             misses: client("misses") + client("failures") + client("unleased"),
             retries: count(Count::Retries),
             stale: count(Count::Stale),
@@ -138,11 +138,11 @@ mod tests {
 
     #[test]
     fn what_was_seen_lies_between_two_times() {
-        let nobody = || {
+        let unreachable = || {
             let target = Target::new(Endpoint::Unix("nowhere".into()), Duration::from_millis(1));
             LookAside::new(target)
         };
-        let caches = [nobody(), nobody()];
+        let caches = [unreachable(), unreachable()];
         let (counts, user_states) =
             (Counts::default(), [UserState { caches, reads: Times::default(), writes: Times::default() }]);
         user_states[0].reads.note(5, Duration::from_secs(1));

@@ -1,4 +1,4 @@
-//! What has happened: faults with what users have seen of them, and everything else.
+//! The history of a region: faults with their effect on users, and other events.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -9,7 +9,7 @@ use guira_sync::clock::{Stopwatch, wall_clock_millis};
 
 use crate::counts::{Seen, Sums};
 
-/// Events and faults that are remembered, and wrong answers.
+/// The most events, faults and wrong replies that are kept.
 const EVENTS_MAX: usize = 200;
 const FAULTS_MAX: usize = 50;
 const WRONG_MAX: usize = 20;
@@ -31,12 +31,12 @@ pub(crate) struct Fault {
     pub(crate) state: &'static str,
     since: Stopwatch,
     before: Sums,
-    /// How long it lasted, and what users saw meanwhile; none while it continues.
+    /// The length of the fault and its effect on users; `None` while it lasts.
     pub(crate) after: Option<(Duration, Seen)>,
 }
 
 impl Fault {
-    /// How long it has lasted, and what users have seen.
+    /// The length of the fault so far, and its effect on users.
     pub(crate) fn seen(&self, now: &Sums) -> (Duration, Seen) {
         self.after.clone().unwrap_or_else(|| (self.since.elapsed(), Seen::between(&self.before, now)))
     }
@@ -70,7 +70,7 @@ impl Events {
         lock(&self.remembered).event(what.into());
     }
 
-    /// An answer that must not be.
+    /// Records a wrong reply.
     pub(crate) fn wrong(&self, what: String) {
         let mut remembered = lock(&self.remembered);
         if remembered.wrong.len() < WRONG_MAX {
@@ -79,19 +79,19 @@ impl Events {
         }
     }
 
-    /// Wrong answers, up to twenty.
+    /// Wrong replies, up to twenty.
     pub(crate) fn all_wrong(&self) -> Vec<String> {
         lock(&self.remembered).wrong.clone()
     }
 
-    /// A fault begins. Returns its number.
+    /// Records the start of a fault. Returns its number.
     pub(crate) fn begins(&self, verb: &str, part: &str, state: &'static str, before: Sums) -> u64 {
         let mut remembered = lock(&self.remembered);
         remembered.number += 1;
         let (number, what) = (remembered.number, format!("{verb} {part}"));
         remembered.event(format!("{what}: begins"));
         if remembered.faults.len() >= FAULTS_MAX {
-            // One that is not over is still waited for.
+            // A caller still waits for a fault that is not over.
             let over = remembered.faults.iter().position(|fault| fault.after.is_some());
             over.map(|index| remembered.faults.remove(index));
         }
@@ -116,7 +116,7 @@ impl Events {
         remembered.event(what);
     }
 
-    /// What is broken at the moment, by part.
+    /// The fault of a part at this moment.
     pub(crate) fn state_of(&self, part: &str) -> Option<&'static str> {
         let remembered = lock(&self.remembered);
         remembered
@@ -127,12 +127,12 @@ impl Events {
             .map(|it| it.state)
     }
 
-    /// Events, the last one first.
+    /// Events, the newest first.
     pub(crate) fn events(&self) -> Vec<Event> {
         lock(&self.remembered).events.iter().rev().cloned().collect()
     }
 
-    /// Tells of faults, the last one first.
+    /// Calls `of_fault` for each fault, the newest first.
     pub(crate) fn each_fault<T>(&self, of_fault: impl Fn(&Fault) -> T) -> Vec<T> {
         lock(&self.remembered).faults.iter().rev().map(of_fault).collect()
     }

@@ -1,4 +1,4 @@
-//! Ways to break a part for a while.
+//! The kinds of faults, each of which breaks a part for some time.
 
 use std::sync::Arc;
 use std::thread;
@@ -12,9 +12,9 @@ use crate::programs::open;
 use crate::relay::Flow;
 use crate::world::World;
 
-/// How much later each piece of bytes comes on a slow way.
+/// The delay of each piece of bytes on a slow connection.
 const DELAY: Duration = Duration::from_millis(50);
-/// How long something may be broken.
+/// The allowed lengths of a fault.
 pub(crate) const LENGTHS: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(100)..=Duration::from_secs(600);
 
@@ -85,7 +85,7 @@ pub const KINDS: &[Kind] = &[
 ];
 
 impl Kind {
-    /// The names of what it can break.
+    /// The roles of the parts that this fault can break.
     pub fn roles(&self) -> impl Iterator<Item = &'static str> {
         self.roles.iter().map(|role| role.name())
     }
@@ -94,10 +94,10 @@ impl Kind {
         self.roles.contains(&role)
     }
 
-    /// The way that is called so.
+    /// The kind of fault with this name.
     ///
     /// # Errors
-    /// Which ones there are.
+    /// The list of all kinds.
     pub(crate) fn named(verb: &str) -> Result<&'static Self, String> {
         KINDS.iter().find(|kind| kind.verb == verb).ok_or_else(|| {
             let verbs: Vec<&str> = KINDS.iter().map(|kind| kind.verb).collect();
@@ -106,18 +106,19 @@ impl Kind {
     }
 }
 
-/// Which parts a role stands for.
+/// The parts that a role stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Among {
-    /// Those that do something: whoever breaks a node wants to see what comes of it, and of a spare comes nothing.
+    /// Parts in use. A fault of a spare node would have no effect to watch.
     Serving,
     All,
 }
 
-/// Picks and holds a part that `what` names, which is a part, a role, or without a name anything that can be broken so.
+/// Chooses and holds a part for a fault. `what` is the name of a part or a role; `None` is any part
+/// that the fault can break.
 ///
 /// # Errors
-/// Why there is none.
+/// The reason that there is no such part.
 pub(crate) fn take<'w>(
     world: &'w World,
     kind: &Kind,
@@ -152,9 +153,9 @@ pub(crate) fn take<'w>(
     Err("the part already has a fault or is starting".to_owned())
 }
 
-/// Breaks a part that is held, for so long, and lets it go.
+/// Breaks a held part for this long, and releases it.
 pub(crate) fn inflict(world: &World, kind: &Kind, part: &Part, length: Duration) {
-    // Of databases and their log no reader of a cache sees anything that it must not.
+    // Faults of databases and their log have no visible effect on readers of a cache.
     let concerns_readers = !matches!(part.role(), Role::Database | Role::Invalidator);
     if concerns_readers {
         world.truth.sight.fault_begins();
@@ -181,7 +182,7 @@ fn harm(does: Does, part: &Part) {
         Does::Slow => part.flow(Flow::Slow(DELAY)),
         Does::Cut => part.flow(Flow::Cut),
         Does::Empty => {
-            // One that does not answer has nothing to be emptied for anybody.
+            // A cache that does not reply serves no clients, so it need not be flushed.
             let emptied = part.socket().and_then(|socket| open(socket));
             if let Some(mut connection) = emptied {
                 let _ = connection.send(b"flush_all\r\n").and_then(|()| connection.line().map(drop));
@@ -202,11 +203,11 @@ fn heal(does: Does, part: &Part) -> Result<(), String> {
     Ok(())
 }
 
-/// Breaks something in a thread of its own. Returns the name of the part, and what it did until then, if that differs among parts
-/// of its role.
+/// Breaks a part on a thread of its own. Returns the name of the part, and its duty if parts of its
+/// role have different ones.
 ///
 /// # Errors
-/// Why that cannot be.
+/// The reason that it cannot be broken.
 pub(crate) fn begin(
     world: &Arc<World>,
     verb: &str,

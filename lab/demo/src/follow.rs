@@ -1,4 +1,4 @@
-//! How far deletes have come: what all caches have been told of for sure.
+//! Follows the deletes to learn which of them all caches have received.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,12 +7,12 @@ use crate::programs::TARGET;
 use crate::rows::{Door, Rows, key};
 use crate::world::World;
 
-/// How often it is looked at, and how long it rests when it has come to the end.
+/// The interval of checks, and the pause at the end of the log.
 const LOOK: Duration = Duration::from_millis(50);
 const REST: Duration = Duration::from_millis(200);
 
 impl World {
-    /// Whether all deletes before this place of the log have come to the caches.
+    /// Whether all deletes before this place of the log have reached the caches.
     fn has_delivered(&self, place: u64) -> bool {
         let acknowledged = match &self.progress {
             Some(progress) => progress.has_delivered(TARGET, place),
@@ -22,7 +22,7 @@ impl World {
     }
 }
 
-/// Learns again and again what has come to the caches.
+/// Updates the position that all caches have reached, until the region stops.
 pub(crate) fn follow(world: &Arc<World>) {
     let (mut door, sight) = (Door::of(&world.rows), &world.truth.sight);
     while world.stop.check().is_ok() {
@@ -39,7 +39,8 @@ pub(crate) fn follow(world: &Arc<World>) {
     }
 }
 
-/// Deletes what was changed in the table of this process, as an invalidator does by the log of a database.
+/// Deletes the changed rows of this process's table, as an invalidator does for the log of a
+/// database.
 pub(crate) fn invalidate(world: &Arc<World>) {
     let Rows::Table(table) = &world.rows else { return };
     let mut place = 0;

@@ -5,14 +5,14 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-/// What temporary folders of regions begin with.
+/// The prefix of temporary folders.
 pub(crate) const PREFIX: &str = "guira-fleet-";
-/// The admin listener for those who know the folder.
+/// The socket of the admin listener, for users who may read the folder.
 pub(crate) const CONTROL: &str = "control";
 /// The path of a socket has room for this many bytes; names in the folder take up to 16.
 const PATH_MAX: usize = 107 - 16;
 
-/// The folder that everything is in. A temporary one is to be cleared in the end.
+/// The folder of all files of a region. A temporary one is removed at the end.
 #[derive(Clone, Debug)]
 pub(crate) struct Home {
     path: PathBuf,
@@ -20,10 +20,10 @@ pub(crate) struct Home {
 }
 
 impl Home {
-    /// The folder that was named, which has to be empty or not there yet, or a new one.
+    /// The named folder, which has to be empty or missing, or a new temporary one.
     ///
     /// # Errors
-    /// When it cannot be used.
+    /// When the folder cannot be used.
     pub(crate) fn open(named: Option<&Path>) -> io::Result<Self> {
         let path = match named {
             Some(path) => path.to_owned(),
@@ -71,10 +71,10 @@ impl Home {
 }
 
 impl Home {
-    /// Removes it, if it is temporary.
+    /// Removes the folder if it is temporary.
     pub(crate) fn clear(&self) {
         if self.is_temporary {
-            // What is left behind does no harm.
+            // Files that remain do no harm.
             let _ = fs::remove_dir_all(&self.path);
         }
     }

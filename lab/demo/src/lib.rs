@@ -1,16 +1,17 @@
-//! A small region on this machine, for people who want to see what becomes of it when something breaks: etcd, nodes with their members and a spare, a gutter, routers,
-//! a database and its invalidator as real processes, users whose every answer is judged, a page, and ways to break each of them.
+//! A small region on one machine, to watch what faults do to it: etcd, nodes with their members and
+//! a spare, a gutter, routers, a database and its invalidator run as real processes. Every reply to
+//! a user is judged. A page shows the region, and can break each of its parts.
 //!
-//! | file | what it knows |
+//! | file | contents |
 //! |---|---|
 //! | child.rs | processes that end with this one |
-//! | relay.rs, part.rs, programs.rs | the way to a process, the process, and how each is started |
-//! | world.rs, start.rs | all of it, and how it starts |
-//! | rows.rs, user.rs, truth.rs, follow.rs, followed.rs | the database, who uses it, and whether what they read is right |
+//! | relay.rs, part.rs, programs.rs | the connections to a process, the process, and its start |
+//! | world.rs, start.rs | the whole region, and its start |
+//! | rows.rs, user.rs, truth.rs, follow.rs, followed.rs | the database, its users, and the judgement of their reads |
 //! | faults.rs, chaos.rs, outcome.rs | faults, random ones, and their outcome |
-//! | counts.rs, events.rs, snapshot.rs, survey.rs | what was seen |
-//! | status.rs, metrics.rs, web.rs | reports about it |
-//! | control.rs | the side of those who talk to a region that runs |
+//! | counts.rs, events.rs, snapshot.rs, survey.rs | the state and history of the region |
+//! | status.rs, metrics.rs, web.rs | the page, the metrics and the status |
+//! | control.rs | commands to a running region |
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What `/metrics` shows, and the figures of `/status.json`: of the same rows.
+//! The rows of `/metrics`, which also give the figures of `/status.json`.
 
 use guira_web::{Exposition, Family, Form};
 
@@ -22,7 +22,7 @@ pub fn families() -> Vec<Family> {
     FAMILIES.iter().copied().chain(rows).collect()
 }
 
-/// Whether a part runs, and nobody has broken it.
+/// Whether a part runs and has no fault.
 fn is_well(world: &World, part: &Part) -> bool {
     part.is_running() && world.events.state_of(&part.name).is_none()
 }
@@ -54,7 +54,7 @@ pub(crate) fn text(world: &World, form: Form) -> String {
     out.text(form)
 }
 
-/// The counters by their names, for `/status.json`.
+/// The counters by name, for `/status.json`.
 pub(crate) fn named(sums: &Sums) -> serde_json::Map<String, serde_json::Value> {
     let own =
         Count::ALL.into_iter().map(|count| (count.name().to_owned(), sums.counts[count as usize].into()));

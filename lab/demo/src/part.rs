@@ -1,4 +1,4 @@
-//! A part of the region: a process, and the way to it.
+//! A part of the region: a process, and the connections to it.
 
 use std::ffi::OsString;
 use std::fs;
@@ -15,7 +15,7 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, pr
 use crate::child::Spawner;
 use crate::relay::{Flow, Relay};
 
-/// How long a program may take to begin.
+/// The longest time that a program takes to start.
 const START_MAX: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,14 +48,14 @@ impl Role {
 
 pub(crate) struct Plan {
     pub(crate) role: Role,
-    /// Its number among those of its role; none if there is one.
+    /// The number among the parts of this role; `None` for a single part.
     pub(crate) number: Option<usize>,
     pub(crate) words: Vec<OsString>,
-    /// The socket that it listens at, if it is one in the file system: one that was killed leaves it behind.
+    /// The Unix socket at which the part listens. A killed process leaves it behind.
     pub(crate) socket: Option<PathBuf>,
-    /// The way by which others reach it.
+    /// The relay through which other parts reach this one.
     pub(crate) relay: Option<Relay>,
-    /// Whether it does what it is for.
+    /// Whether the part serves requests.
     pub(crate) answers: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
@@ -67,7 +67,7 @@ pub(crate) struct Part {
     spawner: Arc<Spawner>,
     /// LOCK: demo_part. Leaf.
     process: Mutex<Option<Child>>,
-    /// Somebody wants it to be as it is: it is not started when it has ended.
+    /// Whether a fault holds the part, so that it is not restarted when it ends.
     is_held: AtomicBool,
 }
 
@@ -96,10 +96,10 @@ impl Part {
         self.process.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts it if it does not run, and waits until it answers.
+    /// Starts the part if it does not run, and waits until it serves.
     ///
     /// # Errors
-    /// What it has said, if it does not.
+    /// The output of the part, if it does not.
     pub(crate) fn start(&self) -> Result<(), String> {
         self.launch().map_err(|error| format!("cannot start {}: {error}", self.name))?;
         let answers = || match self.ended() {
@@ -123,14 +123,14 @@ impl Part {
             return Ok(());
         }
         if let Some(socket) = &self.plan.socket {
-            // There is none at first.
+            // At the first start the socket is missing.
             let _ = fs::remove_file(socket);
         }
         *process = Some(self.spawner.start(&self.plan.words, &self.log)?);
         Ok(())
     }
 
-    /// How it has ended, if it was started and has. Then it can be started again.
+    /// The exit status, if the part was started and has ended. It can be started again then.
     pub(crate) fn ended(&self) -> Option<String> {
         let mut process = self.process();
         let status = process.as_mut()?.try_wait().ok().flatten()?;
@@ -148,7 +148,6 @@ impl Part {
         self.process().is_some()
     }
 
-    /// Kills it, whatever it does.
     pub(crate) fn kill(&self) {
         let taken = self.process().take();
         if let Some(mut process) = taken {
@@ -159,7 +158,6 @@ impl Part {
         self.flow(Flow::Closed);
     }
 
-    /// Sends it a signal, if it runs.
     pub(crate) fn signal(&self, signal: Signal) {
         if let Some(pid) = self.pid() {
             // It may have ended by itself.
@@ -172,10 +170,10 @@ impl Part {
         Pid::from_raw(id)
     }
 
-    /// Has none of its files grow, or lets them: as on a disk that is full. What it is told then is EFBIG.
+    /// Forbids or allows its files to grow, as on a full disk; a write fails with EFBIG.
     pub(crate) fn limit_files(&self, limit: Option<u64>) {
         let Some(pid) = self.pid() else { return };
-        // The hard limit stays as it was inherited, so that everything can be as before.
+        // The hard limit stays, so that the soft limit can be restored.
         let maximum = getrlimit(Resource::Fsize).maximum;
         let _ = prlimit(Some(pid), Resource::Fsize, Rlimit { current: limit.or(maximum), maximum });
     }
@@ -186,7 +184,8 @@ impl Part {
         }
     }
 
-    /// Keeps others from breaking it, and from starting it again, until it is let go. Returns whether nobody else does.
+    /// Holds the part, so that no other fault breaks it and it is not restarted. Returns false if
+    /// it is held already.
     pub(crate) fn hold(&self) -> bool {
         !self.is_held.swap(true, Ordering::SeqCst)
     }

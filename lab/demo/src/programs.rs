@@ -1,4 +1,4 @@
-//! The programs of the region, and how each is started.
+//! The programs of the region, and the command line of each.
 
 use std::ffi::OsString;
 use std::io;
@@ -21,22 +21,23 @@ use crate::home::Home;
 use crate::part::{Part, Plan, Role};
 use crate::relay::{Behind, Relay};
 
-/// The pool, and how many servers have a slot.
+/// The pool, and its number of slots.
 pub(crate) const POOL: &str = "cache";
 pub(crate) const SLOTS: usize = 4;
 /// All servers of the pool: one is spare.
 const NODES: usize = SLOTS + 1;
 pub(crate) const ROUTERS: usize = 2;
-/// How long a registration outlives its member, and how long a server has to be gone until a spare takes its slot.
+/// The lease of a member's registration, and the time until a spare takes the slot of a lost
+/// server.
 const LEASE: &str = "2s";
 pub(crate) const HOLD_DOWN_S: u32 = 3;
-/// How long an item of the gutter lives.
+/// The expiration time of items in the gutter.
 pub(crate) const GUTTER_S: u64 = 10;
 pub(crate) const TARGET: &str = "routers";
-/// How long a part may take to say that it is there.
+/// The timeout of a check whether a part serves.
 const ANSWER_MAX: Duration = Duration::from_secs(1);
 
-/// What is there of the programs that are not Guira's.
+/// The installed programs that are not part of Guira.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Installed {
     pub(crate) etcd: bool,
@@ -54,25 +55,25 @@ pub(crate) struct Builder<'h> {
     pub(crate) spawner: Arc<Spawner>,
 }
 
-/// A place of parts that are to be told to others.
+/// Parts, and the addresses at which other parts find them.
 pub(crate) struct Made {
     pub(crate) parts: Vec<Part>,
-    /// Where everybody finds etcd, and where this process does.
+    /// etcd as the parts find it, and as this process does.
     pub(crate) etcd: Option<EtcdOptions>,
-    /// How users log in to the database.
+    /// The login of users to the database.
     pub(crate) database: Option<Server>,
     pub(crate) routers: Vec<Endpoint>,
 }
 
 impl Builder<'_> {
-    /// All parts, none of which runs.
+    /// Creates all parts without starting them.
     ///
     /// # Errors
     /// When there is no port, thread or file for one.
     pub(crate) fn make(&self, installed: Installed) -> io::Result<Made> {
         let mut made = Made { parts: Vec::new(), etcd: None, database: None, routers: Vec::new() };
         let etcd = if installed.etcd { Some(self.etcd(&mut made)?) } else { None };
-        // Without somebody who gives it a slot, a spare is of no use.
+        // Only etcd gives a slot to a spare node.
         let nodes = if etcd.is_some() { NODES } else { SLOTS };
         let mut servers = Vec::new();
         for number in 0..nodes {
@@ -191,7 +192,7 @@ impl Builder<'_> {
         server.args(database_folders(self.home)).arg("--skip-networking");
         server.arg(format!("--socket={}", socket.display()));
         database::logging(&mut server);
-        // What was committed outlives the process, as on a host that continues.
+        // Commits survive a crash of the process, though not one of the host.
         server.arg("--innodb-flush-log-at-trx-commit=2");
         database::as_root(&mut server);
         let relay = Relay::open(Behind::Unix(socket.clone()))?;
@@ -235,7 +236,7 @@ pub(crate) fn database_folders(home: &Home) -> [String; 2] {
         .map(|(option, name)| format!("--{option}={}", home.file(name).display()))
 }
 
-/// Where the invalidator tells about itself, and where it says how far it is.
+/// The admin listener of the invalidator, which also has its progress.
 pub(crate) fn admin_of_invalidator(home: &Home) -> PathBuf {
     home.file("invalidator")
 }
@@ -248,7 +249,7 @@ pub(crate) fn spool(home: &Home, router: usize) -> PathBuf {
     home.file(&format!("spool-{router}"))
 }
 
-/// What routers do: the pool, and the gutter in its place for a short time.
+/// The configuration of routers: the pool, with the gutter in its place for a short time.
 fn configuration(etcd: Option<&str>, servers: &[SocketAddr], gutter: SocketAddr) -> String {
     let cache = match etcd {
         Some(_) => json!({ "inherit": format!("etcd:{POOL}") }),
@@ -263,7 +264,8 @@ fn configuration(etcd: Option<&str>, servers: &[SocketAddr], gutter: SocketAddr)
     json!({ "pools": { "cache": cache, "gutter": { "servers": [gutter] } }, "route": route }).to_string()
 }
 
-/// The program that is told by an error that its files cannot grow, and not ended by a signal: a shell passes on what it ignores.
+/// Wraps a program so that it receives EFBIG instead of SIGXFSZ when its files cannot grow: a
+/// process inherits the signals that its shell ignores.
 fn reported_full_disks(words: Vec<OsString>) -> Vec<OsString> {
     let shell = ["sh", "-c", "trap '' XFSZ; exec \"$@\"", "sh"].map(OsString::from);
     shell.into_iter().chain(words).collect()
@@ -273,7 +275,7 @@ fn words_of(command: &Command) -> Vec<OsString> {
     std::iter::once(command.get_program()).chain(command.get_args()).map(OsString::from).collect()
 }
 
-/// An address that nobody has.
+/// An address with a free port.
 fn free_address() -> io::Result<SocketAddr> {
     TcpListener::bind("127.0.0.1:0")?.local_addr()
 }
@@ -282,12 +284,12 @@ pub(crate) fn tcp(address: SocketAddr) -> Endpoint {
     Endpoint::Tcp { host: address.ip().to_string(), port: address.port() }
 }
 
-/// Where others find a part that has a relay.
+/// The address of a part's relay.
 fn address(part: &Part) -> SocketAddr {
     part.relay().expect("it has a relay").address()
 }
 
-/// A connection to the server at a socket in the file system.
+/// A connection to the server at a Unix socket.
 pub(crate) fn open(socket: &Path) -> Option<Connection> {
     Connection::open(&Target::new(Endpoint::Unix(socket.to_owned()), ANSWER_MAX)).ok()
 }

@@ -1,4 +1,5 @@
-//! What lies between a server and those who talk to it: bytes go through, come late, or not at all. Nobody has to be root for that.
+//! A relay between a server and its clients that delays, drops or passes bytes on. It works without
+//! root.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -11,22 +12,22 @@ use std::time::Duration;
 use guira_harness::port::Port;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// How long a look for new connections takes, after which it is seen what has changed.
+/// The longest wait for new connections before changes of the flow are noticed.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
-/// What is moved at once.
+/// The size of the copy buffer.
 const CHUNK: usize = 64 << 10;
-/// How long it waits before it tries again to take a connection, or to listen.
+/// The wait before another attempt to accept or to listen.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// What becomes of bytes.
+/// How a relay treats bytes and connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flow {
     Open,
-    /// Each piece waits for so long.
+    /// Each piece of bytes is delayed by this time.
     Slow(Duration),
-    /// They are lost on their way, as far as anybody can tell: nothing comes, and nothing is refused.
+    /// Bytes are dropped and connections neither accepted nor refused, as when packets are lost.
     Cut,
-    /// Nobody is there: connections are refused.
+    /// Connections are refused, as by a host without a server.
     Closed,
 }
 
@@ -49,7 +50,7 @@ impl Way {
         self.flow.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits as long as a piece of bytes is under way.
+    /// Waits as long as a piece of bytes is delayed.
     fn pass(&self) {
         let flow = self.changed.wait_while(self.flow(), |flow| *flow == Flow::Cut);
         let delay = match *flow.unwrap_or_else(PoisonError::into_inner) {
@@ -68,7 +69,7 @@ pub(crate) struct Relay {
 }
 
 impl Relay {
-    /// Opens one, which refuses connections at first.
+    /// Opens a relay, which refuses connections at first.
     ///
     /// # Errors
     /// When there is no port or no thread left.
@@ -85,14 +86,14 @@ impl Relay {
         self.address
     }
 
-    /// What becomes of bytes from now on.
+    /// Changes what happens to bytes from now on.
     pub(crate) fn set(&self, flow: Flow) {
         *self.way.flow() = flow;
         self.way.changed.notify_all();
     }
 }
 
-/// Takes connections, without end. While nobody is behind, nobody listens.
+/// Accepts connections without end. No socket listens while the flow is closed.
 fn accept(way: &Arc<Way>, port: &Port) {
     let mut listener = None;
     loop {
@@ -112,7 +113,7 @@ fn accept(way: &Arc<Way>, port: &Port) {
         };
         let mut looked = [PollFd::new(open, PollFlags::IN)];
         let has_come = poll(&mut looked, Some(&LOOK)).is_ok_and(|found| found > 0);
-        // Whoever connects to what is cut off waits: the system has room for some.
+        // New connections wait in the kernel's backlog while the flow is cut.
         if !has_come || *way.flow() == Flow::Cut {
             if has_come {
                 thread::sleep(PAUSE);
@@ -141,7 +142,7 @@ impl Side {
     }
 
     fn shut(&self, how: Shutdown) {
-        // It may be closed already.
+        // The socket may already be closed.
         let _ = match self {
             Side::Tcp(stream) => stream.shutdown(how),
             Side::Unix(stream) => stream.shutdown(how),
@@ -174,9 +175,9 @@ fn connect(behind: &Behind) -> io::Result<Side> {
     }
 }
 
-/// Leads a connection to the server, until one of them ends it.
+/// Copies both directions of a connection until one side closes it.
 fn lead(way: &Arc<Way>, client: TcpStream) {
-    // Whoever finds nobody behind is told by the end of its connection.
+    // Returning closes the client's connection when the server cannot be reached.
     let Ok(server) = client.set_nodelay(true).and_then(|()| connect(&way.behind)) else { return };
     let client = Side::Tcp(client);
     let (Ok(from_client), Ok(to_client)) = (client.copy(), client.copy()) else { return };
@@ -194,7 +195,7 @@ fn pump(way: &Way, mut from: Side, mut to: Side) {
     let mut bytes = vec![0; CHUNK];
     loop {
         let read = from.read(&mut bytes);
-        // What has come before the end arrives before it.
+        // Bytes before the end of the stream are delayed as well.
         way.pass();
         match read {
             Ok(length) if length > 0 && to.write(&bytes[..length]).is_ok() => {}
@@ -214,7 +215,7 @@ mod tests {
     use super::{Behind, Flow, Relay};
     use guira_harness::deadline::Deadline;
 
-    /// A server that says what it hears.
+    /// A server that sends back every byte.
     fn echo() -> std::net::SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();

@@ -1,4 +1,4 @@
-//! The database: rows with versions, in a MariaDB or in a table of this process.
+//! The database: rows with versions, in MariaDB or in a table of this process.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -8,21 +8,21 @@ use guira_sql::mariadb::{Packets, connect, connect_within, execute, row, rows};
 use guira_sql::{Server, SourceError, Wire};
 
 pub(crate) const ROWS: usize = 1000;
-/// How long a user waits for the database.
+/// The timeout of the database.
 const ANSWER_MAX: Duration = Duration::from_secs(1);
-/// How long whoever has not been answered waits before the next try.
+/// The pause after a failed query.
 const PAUSE: Duration = Duration::from_millis(50);
 
 pub(crate) fn key(row: usize) -> String {
     format!("row:{row}")
 }
 
-/// What is cached of a row, beside its version.
+/// The cached value of a row, without its version.
 pub(crate) fn text(row: usize) -> String {
     format!("the text of row {row}")
 }
 
-/// The database has not answered.
+/// The database has not replied.
 #[derive(Debug, thiserror::Error)]
 #[error("the database does not reply: {0}")]
 pub(crate) struct Unanswered(#[from] SourceError);
@@ -33,7 +33,7 @@ pub(crate) enum Rows {
     Table(Table),
 }
 
-/// Rows in memory, and which of them were changed, in this order.
+/// Rows in memory, and the order in which they were changed.
 #[derive(Debug)]
 pub(crate) struct Table {
     /// LOCK: demo_table. Leaf.
@@ -55,13 +55,14 @@ impl Table {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Which rows were changed behind this place of the log.
+    /// The rows that were changed since this place of the log.
     pub(crate) fn changed_since(&self, place: usize) -> Vec<usize> {
         self.state().log[place..].to_vec()
     }
 }
 
-/// The first statements of a new MariaDB. Whoever comes by a relay comes from this host.
+/// Executes the first statements of a new MariaDB. Clients behind a relay have the address of this
+/// host.
 ///
 /// # Errors
 /// When one is refused.
@@ -84,7 +85,7 @@ pub(crate) fn prepare(socket: &Endpoint) -> Result<(), Unanswered> {
     Ok(())
 }
 
-/// A session of one who reads and writes, which is opened again when it has failed.
+/// A session of one user, which is opened again after a failure.
 pub(crate) struct Door<'r> {
     rows: &'r Rows,
     session: Option<Packets<Wire>>,
@@ -127,7 +128,7 @@ impl<'r> Door<'r> {
         }
     }
 
-    /// Gives a row its next version, which is returned.
+    /// Increments the version of a row, and returns it.
     pub(crate) fn write(&mut self, number: usize, comment: &str) -> Result<u64, Unanswered> {
         match self.rows {
             Rows::Table(table) => {
@@ -147,7 +148,7 @@ impl<'r> Door<'r> {
         }
     }
 
-    /// A place of the log behind all that was committed until now.
+    /// A place of the log behind all commits so far.
     pub(crate) fn place(&mut self) -> Result<u64, Unanswered> {
         match self.rows {
             Rows::Table(table) => Ok(table.state().log.len() as u64),

@@ -1,27 +1,27 @@
-//! What was seen of the parts last: which node serves which slot, and figures of the caches.
+//! The last known state of the parts: the node of each slot, and figures of the caches.
 
 use crate::part::{Part, Role};
 
-/// Figures of a cache that are shown.
+/// The figures of a cache that the page shows.
 pub(crate) const FIGURES: [&str; 4] = ["curr_items", "get_hits", "get_misses", "evictions"];
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Snapshot {
     /// The part that serves each slot.
     pub(crate) slots: Vec<Option<String>>,
-    /// Nodes that are registered, and those of them that are empty and wait for a slot.
+    /// The registered nodes, and those of them that are empty and wait for a slot.
     pub(crate) registered: Vec<String>,
     pub(crate) spares: Vec<String>,
     /// The member that replaces lost servers.
     pub(crate) leader: Option<String>,
-    /// Figures by caches; none of one that has not answered.
+    /// The figures of each cache; `None` if it did not reply.
     pub(crate) caches: Vec<(String, Option<[u64; FIGURES.len()]>)>,
-    /// How long ago the oldest change was that not all targets have deleted.
+    /// The age of the oldest change whose delete some target has not acknowledged.
     pub(crate) lag_s: Option<f64>,
 }
 
 impl Snapshot {
-    /// What a node does, as a person says it.
+    /// The duty of a node in words.
     pub(crate) fn duty(&self, part: &Part) -> String {
         if part.role() != Role::Node {
             return String::new();
@@ -34,12 +34,12 @@ impl Snapshot {
         }
     }
 
-    /// Whether it does something: every part but a node without a slot.
+    /// Whether the part is in use: every part but a node without a slot.
     pub(crate) fn serves(&self, role: Role, name: &str) -> bool {
         role != Role::Node || self.slots.iter().flatten().any(|server| server == name)
     }
 
-    /// Whether every node serves a slot or is an empty spare.
+    /// Whether every node has a slot or is an empty spare.
     pub(crate) fn has_place_for_all(&self, parts: &[Part]) -> bool {
         let has_place = |part: &Part| {
             self.spares.contains(&part.name) || self.slots.iter().flatten().any(|server| *server == part.name)

@@ -30,11 +30,11 @@ use crate::truth::Truth;
 use crate::user::{self, CACHE_MAX, USERS};
 use crate::world::World;
 
-/// How long the pool may take until all slots have servers.
+/// The longest time until all slots have servers.
 const JOINED_MAX: Duration = Duration::from_secs(60);
-/// How often parts that have ended are looked for.
+/// How often ended parts are restarted.
 const WATCH: Duration = Duration::from_millis(200);
-/// What is left out, and what takes its place.
+/// The notices for missing programs, with their replacements.
 const NO_ETCD: &str =
     "etcd is not installed (Debian package etcd-server): the pool is a fixed list of four nodes";
 const NO_MARIADB: &str = "MariaDB is not installed (Debian package mariadb-server): this process holds the rows and sends the deletes";
@@ -42,10 +42,10 @@ const NO_MARIADB: &str = "MariaDB is not installed (Debian package mariadb-serve
 type Work = Box<dyn FnOnce(&Arc<World>) + Send>;
 
 impl World {
-    /// Starts all parts, and waits until all serve. Nobody uses them yet.
+    /// Starts all parts, and waits until all serve. Users start later.
     ///
     /// # Errors
-    /// What a part says that does not start.
+    /// The output of a part that does not start.
     pub(crate) fn start(home: Home, programs: Programs, seed: u64) -> Result<Arc<Self>, String> {
         let failed = |error: io::Error| format!("cannot create the region: {error}");
         let installed = Installed::look();
@@ -83,7 +83,7 @@ impl World {
         Ok(Arc::new(world))
     }
 
-    /// The database takes longest: it comes up beside the others.
+    /// The database takes longest, so it starts in parallel with the others.
     fn start_parts(&self) -> Result<(), String> {
         thread::scope(|scope| {
             let database = scope.spawn(|| self.start_database());
@@ -115,7 +115,7 @@ impl World {
         self.start_all(Role::Router)
     }
 
-    /// The last member comes when all slots have servers: its node is spare.
+    /// The last member starts once all slots have servers, so that its node becomes the spare.
     fn join(&self) -> Result<(), String> {
         self.of_role(Role::Member).take(SLOTS).try_for_each(Part::start)?;
         let joined = || self.look_at_slots().then_some(());
@@ -135,7 +135,7 @@ impl World {
         self.start_all(Role::Invalidator)
     }
 
-    /// Lets users and everybody else begin.
+    /// Starts the users and all other threads.
     pub(crate) fn begin(self: &Arc<Self>) -> io::Result<()> {
         let go = |name: String, work: Work| {
             let world = self.clone();
@@ -158,12 +158,12 @@ fn client(router: &Endpoint) -> LookAside {
 }
 
 fn state(routers: &[Endpoint]) -> UserState {
-    // Clients of its own: what they count is what this user has met.
+    // Clients of its own, whose counters are those of this user.
     let caches = [client(&routers[0]), client(&routers[1])];
     UserState { caches, reads: Times::default(), writes: Times::default() }
 }
 
-/// Starts parts again that have ended by themselves, as a host does.
+/// Restarts parts that have ended by themselves, as a host does.
 fn watch(world: &Arc<World>) {
     while world.stop.wait(WATCH).is_ok() {
         for number in 0..world.parts.len() {

@@ -1,4 +1,4 @@
-//! Looks at the parts again and again: which node serves which slot, and how the others are.
+//! Watches the parts: the node of each slot, and the figures of the others.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,8 @@ impl World {
         }
     }
 
-    /// Looks who serves which slot, and tells of changes. Returns whether all slots are served; if nobody says so, nothing changes.
+    /// Updates the server of each slot, and records changes. Returns whether all slots have
+    /// servers. Without a reply of etcd nothing changes.
     pub(crate) fn look_at_slots(&self) -> bool {
         let Some(etcd) = &self.etcd else {
             let nodes = self.parts.iter().filter(|part| part.role() == Role::Node);
@@ -76,7 +77,7 @@ fn view(etcd: &EtcdOptions) -> Option<View> {
 }
 
 fn figures(part: &Part) -> Option<[u64; FIGURES.len()]> {
-    // Whoever is stopped would be waited for in vain.
+    // A stopped process does not reply: the timeout of `open` ends the wait.
     let mut found = [0; FIGURES.len()];
     open(part.socket()?)?
         .stats("", |name, value| {

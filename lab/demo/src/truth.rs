@@ -1,8 +1,10 @@
-//! Whether what a user has read is as new as the documents promise.
+//! Judges whether a read is as fresh as the documents promise.
 //!
-//! Two things are promised. What all deletes have come to is not older than these deletes (docs/guide/invalidator.md); and while nothing is wrong, what a writer has been
-//! told to be deleted is gone (docs/guide/client.md). The gutter receives no delete (docs/guide/freshness.md): it has what was true when it was filled, and that is
-//! as old as an item of it and the lease by which it was filled may live.
+//! There are two promises. A read is not older than the deletes that all caches have received
+//! (docs/guide/invalidator.md). While there is no fault, a deleted value is gone once the writer
+//! has its reply (docs/guide/client.md). The gutter receives no deletes (docs/guide/freshness.md):
+//! its values may be as old as the lifetime of an item plus that of the lease by which the item was
+//! filled.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -13,17 +15,17 @@ use guira_regions::judge::{History, Least, Sight, lock};
 use crate::programs::GUTTER_S;
 use crate::rows::ROWS;
 
-/// How long a lease lives, and what is under way may take.
+/// The lifetime of a lease, with the longest time that a fill is in flight.
 const LEASE_S: u64 = 12;
-/// How old what the gutter has may be.
+/// The greatest age of a value in the gutter.
 const GUTTER_MAX: Duration = Duration::from_secs(GUTTER_S + LEASE_S);
 
-/// What was committed, what caches were told, and what the gutter was given.
+/// The history of commits, the deletes that caches have received, and the fills of the gutter.
 #[derive(Debug)]
 pub(crate) struct Truth {
     pub(crate) history: History,
     pub(crate) sight: Sight,
-    /// How many items the gutter had been given at some times; none: it did not answer.
+    /// The number of items that the gutter was given by some times; `None` if it did not reply.
     /// LOCK: demo_gutter. Leaf.
     gutter: Mutex<VecDeque<(Duration, Option<u64>)>>,
 }
@@ -36,14 +38,14 @@ pub(crate) struct Begun {
     newest: u64,
 }
 
-/// What is said of a read.
+/// The judgement of a read.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Verdict {
-    /// It was older than the last commit when it began.
+    /// The read is older than the last commit before it began.
     pub(crate) is_stale: bool,
-    /// It was known what it had to see.
+    /// A lower bound of the version was known.
     pub(crate) is_judged: bool,
-    /// Why it must not be.
+    /// The reason that the read is wrong.
     pub(crate) wrong: Option<String>,
 }
 
@@ -57,7 +59,7 @@ impl Truth {
         Begun { row, at: self.history.now(), least: self.sight.least(row), newest }
     }
 
-    /// Judges what was read. `given` says how many items the gutter was given until now.
+    /// Judges a read. `given` returns the number of items that the gutter was given so far.
     pub(crate) fn judge(&self, read: Begun, seen: u64, given: impl FnOnce() -> Option<u64>) -> Verdict {
         let delivered = self.sight.still(read.least);
         let least = read.least.delivered.max(delivered.unwrap_or(0));
@@ -81,23 +83,23 @@ impl Truth {
         verdict
     }
 
-    /// Whether a version that is in the gutter may be there.
+    /// Whether the gutter may hold this version.
     pub(crate) fn may_be_in_gutter(&self, row: usize, version: u64) -> bool {
         version >= self.history.version_at(row, self.history.now().saturating_sub(GUTTER_MAX))
     }
 
-    /// Takes note of how many items the gutter was given until now.
+    /// Records the number of items that the gutter was given so far.
     pub(crate) fn note_gutter(&self, given: Option<u64>) {
         let now = self.history.now();
         let mut gutter = lock(&self.gutter);
         gutter.push_back((now, given));
-        // The last one of before stays.
+        // The last sample before the bound stays.
         while gutter.get(1).is_some_and(|(at, _)| *at + GUTTER_MAX * 2 < now) {
             gutter.pop_front();
         }
     }
 
-    /// Whether the gutter was given an item since then, as far as that is known.
+    /// Whether the gutter was given an item since then, as far as known.
     fn gutter_was_given(&self, since: Duration) -> bool {
         let gutter = lock(&self.gutter);
         let before = gutter.iter().rev().find(|(at, _)| *at <= since).or(gutter.front());
@@ -131,7 +133,7 @@ mod tests {
         let truth = Truth::new();
         truth.note_gutter(Some(0));
         truth.history.committed(7, 5, "a");
-        truth.sight.told(7, 5, truth.sight.calm().unwrap());
+        truth.sight.confirmed(7, 5, truth.sight.calm().unwrap());
         let read = truth.begin(7);
         assert!(truth.judge(read, 4, || Some(0)).wrong.is_some());
         truth.sight.fault_begins();

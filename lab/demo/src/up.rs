@@ -1,4 +1,4 @@
-//! A region from its beginning to its end.
+//! A region from its start to its end.
 
 use std::io;
 use std::path::PathBuf;
@@ -19,24 +19,24 @@ use crate::outcome::Outcome;
 use crate::web;
 use crate::world::World;
 
-/// How often it is asked whether it is to end.
+/// How often the end is checked.
 const LOOK: Duration = Duration::from_millis(50);
 
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub programs: Programs,
-    /// Where everything lies, if not in a temporary folder.
+    /// The folder of the region; `None` is a temporary one.
     pub folder: Option<PathBuf>,
     /// The port of the page; 0 is any.
     pub port: u16,
-    /// Who shows the token of this file sees figures, and breaks something.
+    /// The file with the token that clients need to see figures and cause faults.
     pub token_file: Option<PathBuf>,
     pub seed: u64,
-    /// For how long there are random faults, after which it ends.
+    /// The length of random faults, after which the region ends.
     pub chaos: Option<Duration>,
 }
 
-/// Why there is no region.
+/// The reason that there is no region.
 #[derive(Debug, thiserror::Error)]
 pub enum DemoError {
     #[error("cannot use the folder: {0}")]
@@ -49,7 +49,8 @@ pub enum DemoError {
     System(#[from] io::Error),
 }
 
-/// Starts a region, tells `say` what there is to be seen, and waits until `is_over`, or until random faults are over; all that it has started has ended then.
+/// Starts a region, prints its addresses by `say`, and waits until `is_over` or the end of random
+/// faults. All of its processes have ended then.
 ///
 /// # Errors
 /// When it cannot be started.
@@ -64,7 +65,7 @@ pub fn up(
     say(&format!("region in {}", home.path().display()));
     let outcome = start(settings, home.clone(), time, &mut is_over, &mut say);
     match &outcome {
-        // Whoever looks for the reason needs what the parts have said.
+        // The logs of the parts help to find the reason.
         Ok(Some(found)) if !found.wrong.is_empty() => {
             say(&format!("the logs of the region are in {}", home.path().display()));
         }
@@ -83,7 +84,7 @@ fn start(
     let (sender, started) = channel();
     let (programs, seed) = (settings.programs.clone(), settings.seed);
     thread::Builder::new().name("start".to_owned()).spawn(move || {
-        // No caller waits any more if it was told to end meanwhile: the process ends, and its children do.
+        // After an early end the result is not needed: the process ends, and its children with it.
         let _ = sender.send(World::start(home, programs, seed));
     })?;
     let world = loop {
@@ -101,7 +102,7 @@ fn start(
     let events = world.events.events();
     let lines: Vec<String> =
         events.iter().rev().map(|event| format!("{} {}\n", event.at_ms, event.what)).collect();
-    // Without it the region has been all the same.
+    // A missing file does not change the outcome.
     let _ = world.home.write("events.log", &lines.concat());
     outcome
 }
@@ -116,7 +117,7 @@ fn run(
     world.begin()?;
     let place = format!("127.0.0.1:{}", settings.port);
     let page = web::serve(&place, settings.token_file.as_deref(), world)?;
-    // Whoever may use the folder may do everything.
+    // A user who may use the folder may do everything.
     let control = web::serve(&format!("unix:{}", world.home.file(CONTROL).display()), None, world)?;
     world.left_out.iter().for_each(|what| say(&format!("skipped: {what}")));
     say(&format!("page: http://{}/", page.address()));

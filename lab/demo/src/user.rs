@@ -12,9 +12,9 @@ use crate::rows::{Door, ROWS, Unanswered, key, text};
 use crate::world::World;
 
 pub(crate) const USERS: usize = 8;
-/// How long one waits for a router, which itself waits for a node and then for the gutter.
+/// How long a user waits for a router, which itself waits for a node and then for the gutter.
 pub(crate) const CACHE_MAX: Duration = Duration::from_millis(1500);
-/// One writes once in this many times, and takes a row that is rarely used once in this many.
+/// A user writes once in this many operations, and reads a rarely used row once in this many.
 const WRITE_ONCE_IN: u64 = 20;
 const RARE_ONCE_IN: u64 = 4;
 const POPULAR: u64 = 100;
@@ -25,7 +25,7 @@ struct User<'w> {
     world: &'w World,
     state: &'w UserState,
     name: String,
-    /// Which of the routers it asks.
+    /// The router it uses.
     router: usize,
     door: Door<'w>,
     random: Random,
@@ -71,7 +71,7 @@ impl User<'_> {
         world.counts.add(Count::Writes);
         // A delete that a router has logged is still to come.
         if let Some(calm) = calm.filter(|_| is_delivered && !world.owes_deletes()) {
-            world.truth.sight.told(row, version, calm);
+            world.truth.sight.confirmed(row, version, calm);
         }
     }
 

@@ -1,4 +1,4 @@
-//! The page, and how something is broken by it.
+//! The page of a region, and the requests by which it causes faults.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,17 +13,17 @@ use crate::counts::{Count, Seen, Sums};
 use crate::world::World;
 use crate::{chaos, faults, metrics, status};
 
-/// What something is broken for that has no other length.
+/// The default length of a fault.
 pub const LENGTH: Duration = Duration::from_secs(10);
 pub(crate) const BREAK: &str = "/break";
 pub(crate) const STATUS: &str = "/status.json";
-/// The kind of fault that is many of them.
+/// The kind that stands for many random faults.
 pub(crate) const RANDOM: &str = "random";
 
 /// Serves the region at `at`.
 ///
 /// # Errors
-/// When the place cannot be had.
+/// When the address cannot be used.
 pub(crate) fn serve(at: &str, token_file: Option<&Path>, world: &Arc<World>) -> Result<Admin, AdminError> {
     let world = world.clone();
     Admin::serve(at, token_file, ", and can cause faults", move || DemoSite {
@@ -37,7 +37,7 @@ pub(crate) fn serve(at: &str, token_file: Option<&Path>, world: &Arc<World>) -> 
 struct DemoSite {
     world: Arc<World>,
     clock: CoarseClock,
-    /// What users had seen at the last reading.
+    /// The figures of users at the last reading.
     before: Sums,
     random: Random,
 }
@@ -104,7 +104,8 @@ impl Site for DemoSite {
     }
 }
 
-/// What is requested: `kind=kill&what=node-1&for_ms=5000`. All words are of letters, digits and dashes, so that nothing is escaped.
+/// A requested fault: `kind=kill&what=node-1&for_ms=5000`. All words consist of letters, digits and
+/// dashes, so that nothing is escaped.
 #[derive(Debug, PartialEq, Eq)]
 struct FaultRequest<'q> {
     kind: &'q str,

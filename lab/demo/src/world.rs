@@ -1,4 +1,4 @@
-//! The region: its parts, its users, and what is known of them.
+//! The state of the region: its parts, its users, and their history.
 
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -23,27 +23,27 @@ use crate::truth::Truth;
 pub(crate) struct World {
     pub(crate) home: Home,
     pub(crate) seed: u64,
-    /// What is not there, and what takes its place.
+    /// The notices for missing programs.
     pub(crate) left_out: Vec<&'static str>,
     pub(crate) parts: Vec<Part>,
     pub(crate) rows: Rows,
-    /// How far the invalidator is, if there is one.
+    /// The progress of the invalidator, if there is one.
     pub(crate) progress: Option<Progress>,
     pub(crate) followed: Followed,
     pub(crate) truth: Truth,
     pub(crate) counts: Counts,
     pub(crate) user_states: Vec<UserState>,
     pub(crate) events: Events,
-    /// What was seen of the parts last.
+    /// The last known state of the parts.
     /// LOCK: demo_snapshot. Leaf.
     pub(crate) snapshot: Mutex<Snapshot>,
     /// LOCK: demo_chaos. Leaf.
     pub(crate) chaos: Mutex<Option<Chaos>>,
     pub(crate) stop: Stop,
-    /// Where this process asks etcd itself.
+    /// The address of etcd for this process.
     pub(crate) etcd: Option<EtcdOptions>,
     pub(crate) spools: Vec<PathBuf>,
-    /// By which the table of this process has its changes deleted.
+    /// The client that deletes the changed rows of this process's table.
     pub(crate) deleter: LookAside,
 }
 
@@ -62,7 +62,7 @@ impl World {
         self.spools.iter().any(|spool| has_files(spool))
     }
 
-    /// How many items the gutter was given until now, if it says so.
+    /// The number of items that the gutter was given so far, if it replies.
     pub(crate) fn given_to_gutter(&self) -> Option<u64> {
         let gutter = self.of_role(Role::Gutter).next()?;
         let mut given = None;
@@ -76,12 +76,12 @@ impl World {
         given
     }
 
-    /// What users have seen until now.
+    /// The figures of all users so far.
     pub(crate) fn sums(&self) -> Sums {
         Sums::of(&self.counts, &self.user_states)
     }
 
-    /// What is said of how the region is, if not all is well: what is broken, or has ended.
+    /// A summary of the trouble: a fault, an ended part, or wrong replies.
     pub(crate) fn trouble(&self) -> Option<String> {
         let broken = self.parts.iter().find_map(|part| match self.events.state_of(&part.name) {
             Some(state) => Some(format!("{} is {state}", part.name)),
@@ -91,12 +91,12 @@ impl World {
         if wrong > 0 { Some(format!("{wrong} wrong replies")) } else { broken }
     }
 
-    /// What was seen of the parts last.
+    /// The last known state of the parts.
     pub(crate) fn snapshot(&self) -> Snapshot {
         lock(&self.snapshot).clone()
     }
 
-    /// What is kept of random faults.
+    /// The state of random faults.
     pub(crate) fn chaos(&self) -> Option<Chaos> {
         lock(&self.chaos).clone()
     }

@@ -8,10 +8,8 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 
 use crate::scratch::Scratch;
 
-/// Why there is no certificate.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
-    /// Nothing can be signed.
     #[error("cannot make a certificate: {0}")]
     Sign(#[from] rcgen::Error),
     #[error("cannot write a certificate: {0}")]

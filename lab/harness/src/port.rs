@@ -48,11 +48,11 @@ impl Port {
     }
 }
 
-/// An address at which nobody listens for as long as this process runs.
+/// An address that refuses connections for as long as this process runs.
 ///
 /// # Panics
 /// If the system has no port.
-pub fn nobody() -> SocketAddr {
+pub fn refusing_address() -> SocketAddr {
     let port = Port::hold().expect("a free port");
     let address = port.address();
     std::mem::forget(port);

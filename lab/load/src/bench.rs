@@ -76,18 +76,18 @@ pub struct Options {
     pub server_cores: Vec<usize>,
     /// Processors of the client; empty for all.
     pub client_cores: Vec<usize>,
-    /// Where all random numbers come from.
+    /// The seed of all random numbers.
     pub seed: u64,
 }
 
-/// What one server did with one load, round by round.
+/// The results of one server under one load, by round.
 #[derive(Debug, Clone)]
 pub struct Series {
     pub server: String,
     pub rounds: Vec<Outcome>,
 }
 
-/// What all servers did with one load.
+/// The results of all servers under one load.
 #[derive(Debug, Clone)]
 pub struct LoadResult {
     pub spec: LoadSpec,
@@ -105,13 +105,14 @@ pub struct Results {
     /// Items held at equal resident size.
     pub equal: Vec<Held>,
     pub idle: Vec<Idle>,
-    /// Loads beside dumps of all keys.
+    /// Loads during dumps of all keys.
     pub dumped: Vec<Dumped>,
-    /// A client that asks for little beside others.
-    pub beside: Vec<Contended>,
+    /// A client with few requests among clients with many.
+    #[serde(rename = "beside")]
+    pub fairness: Vec<Contended>,
     /// Misses of real traces at equal resident size.
     pub missed: Vec<Missed>,
-    /// Deletes by prefix beside a load.
+    /// Deletes by prefix under load.
     pub deleted: Vec<Deleted>,
     pub taken_over: Vec<TakenOver>,
     pub counted: Vec<Counted>,

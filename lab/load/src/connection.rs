@@ -1,4 +1,5 @@
-//! One connection of the load: a non-blocking socket, its requests in flight, and the input read from it.
+//! One connection of the load: a non-blocking socket, its requests in flight, and the input read
+//! from it.
 
 use std::io::{self, IoSlice};
 use std::net::TcpStream;
@@ -13,20 +14,19 @@ use crate::request::Outbox;
 use crate::stream::Stream;
 use crate::target::{Carrier, Target};
 
-/// Room for replies that a connection starts with; it doubles while a reply does not fit.
+/// The first size of the input buffer; it doubles while a reply does not fit.
 const INPUT_LEN_MIN: usize = 64 << 10;
 
-/// Bytes that may wait for a server that does not keep up with an open loop. What is due beyond them is requested later, and its latency
-/// counts all the same.
+/// Requests of an open loop that may wait for a slow server, in bytes. Further ones are sent later,
+/// and their latency counts from the time at which they were due.
 const UNSENT_MAX: usize = 1 << 20;
 
-/// A connection to the server under load.
 #[derive(Debug)]
 pub(crate) struct Connection {
     stream: Stream,
     pub(crate) outbox: Outbox,
     input: Vec<u8>,
-    /// End of the bytes of `input` that were read and not yet understood.
+    /// End of the bytes of `input` that were read and not yet parsed.
     filled: usize,
 }
 
@@ -49,12 +49,11 @@ impl Connection {
         Ok(Self { stream, outbox: Outbox::new(target.protocol), input: vec![0; INPUT_LEN_MIN], filled: 0 })
     }
 
-    /// Whether as much waits to be sent as may: the server does not keep up with an open loop.
+    /// Whether the most unsent bytes wait: the server does not keep up with an open loop.
     pub(crate) fn is_full(&self) -> bool {
         self.outbox.unsent().len() >= UNSENT_MAX
     }
 
-    /// Sends queued requests.
     pub(crate) fn flush(&mut self, counters: &mut Counters) -> io::Result<Flow> {
         loop {
             let unsent = self.outbox.unsent();
@@ -76,7 +75,7 @@ impl Connection {
         }
     }
 
-    /// Reads what has come and judges it.
+    /// Reads and checks replies.
     pub(crate) fn receive(
         &mut self,
         judge: &mut Judge,
@@ -99,7 +98,7 @@ impl Connection {
                 .map_err(ReadError::Reply)?;
             self.input.copy_within(used..self.filled, 0);
             self.filled -= used;
-            // A short read has emptied the socket: the event loop will tell when there is more.
+            // A short read has emptied the socket: the event loop reports when there is more.
             if count < room {
                 return Ok(Flow::Done);
             }

@@ -1,4 +1,4 @@
-//! What a run counts.
+//! The counters of a run.
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
@@ -11,7 +11,7 @@ const EXAMPLES_MAX: usize = 5;
 pub struct Counts {
     /// Commands answered, fills included.
     pub commands: u64,
-    /// Keys asked for by gets, each key of a multiget counted.
+    /// Keys requested by gets, each key of a multiget counted.
     pub gets: u64,
     pub hits: u64,
     pub sets: u64,
@@ -19,31 +19,29 @@ pub struct Counts {
     pub deletes: u64,
     /// Commands that the server refused (`SERVER_ERROR`, `NOT_STORED`).
     pub refused: u64,
-    /// Values whose contents were compared, beside the length that is always compared.
+    /// Values whose contents were compared; the length is always compared.
     pub contents_checked: u64,
-    /// Values of wrong length, flags or contents, and keys that were not asked for.
+    /// Values of wrong length, flags or contents, and unrequested keys.
     pub wrong: u64,
-    /// Requests over UDP that were not answered in time; they are part of no other count.
+    /// Requests over UDP without a reply in time; no other count includes them.
     pub lost: u64,
     /// Datagrams that came after their request was given up.
     pub late: u64,
-    /// Bytes sent.
     pub bytes_out: u64,
-    /// Bytes received.
     pub bytes_in: u64,
     /// How far an open loop was behind its timetable at the end, in nanoseconds; the most of several threads.
     pub behind_ns: u64,
 }
 
 impl Counts {
-    /// The load's own operations: keys asked for, sets and deletes. Fills are the cost of misses and no operation
-    /// of their own, or a cache would look faster for missing more.
+    /// The load's own operations: requested keys, sets and deletes. Fills are part of the cost of
+    /// misses; as operations of their own they would make a cache look faster for missing more.
     #[must_use]
     pub const fn operations(&self) -> u64 {
         self.gets + self.sets + self.deletes
     }
 
-    /// The share of keys asked for that were found; 0 without gets.
+    /// The share of requested keys that were found; 0 without gets.
     #[must_use]
     pub fn hit_ratio(&self) -> f64 {
         if self.gets == 0 { 0.0 } else { self.hits as f64 / self.gets as f64 }

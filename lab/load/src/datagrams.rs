@@ -1,11 +1,12 @@
-//! One socket of a load over UDP: each request is a datagram of its own, several are open at the same time, and some
-//! may never be answered.
+//! One socket of a load over UDP. Each request is a datagram of its own; several are in flight, and
+//! some may never be answered.
 //!
-//! memcached puts 8 bytes before the text: the number of the request, which comes back; the number of this datagram and
-//! how many the message has; and two bytes of zero. A reply is read when all its datagrams are there, in whatever order
-//! they came, and must then be exactly the reply to its request. memcached answers a get of several keys by a message for
-//! each value and one for the end, all with the same number: that is a reply as well. For a key that it does not have it sends an
-//! empty message, which is said to have no datagrams.
+//! memcached puts 8 bytes before the text: the number of the request, which the reply repeats; the
+//! index of this datagram and the number of datagrams in the message; and two zero bytes. A reply
+//! is checked when all its datagrams have arrived, in any order, and has to be exactly the reply to
+//! its request. memcached replies to a get of several keys by a message for each value and one for
+//! the end, all with the same number: that is a valid reply too. For a missing key it sends an
+//! empty message whose header has no datagrams.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -25,20 +26,19 @@ use crate::source::Source;
 
 /// Bytes before the text of a datagram.
 pub(crate) const HEADER_LEN: usize = 8;
-/// A request that has no reply after this time is given up. On a machine's own network only a server that does not run
-/// takes so long.
+/// A request without a reply is given up after this time. On a machine's own network only a server
+/// that does not run takes so long.
 pub(crate) const PATIENCE_NS: u64 = 500_000_000;
-/// No datagram is longer.
 const DATAGRAM_LEN_MAX: usize = 1 << 16;
-/// Numbers of requests given up that are remembered, to know late replies from replies to nothing.
+/// The number of given-up requests that are kept, to tell late replies from unexpected ones.
 const GIVEN_UP_MAX: usize = 4096;
 
-/// A UDP socket with the requests open over it.
+/// A UDP socket and its requests in flight.
 #[derive(Debug)]
 pub(crate) struct Datagrams {
     socket: UdpSocket,
     protocol: Protocol,
-    /// Open requests, the oldest first; the last `unsent` of them wait for room in the socket.
+    /// Requests in flight, the oldest first; the last `unsent` of them wait for room in the socket.
     open: VecDeque<Exchange>,
     unsent: usize,
     /// Answered requests whose miss is to be followed by a set.
@@ -50,12 +50,13 @@ pub(crate) struct Datagrams {
     input: Vec<u8>,
 }
 
-/// A request and what has come of its reply.
+/// A request, and the part of its reply that has arrived.
 #[derive(Debug)]
 struct Exchange {
     id: u16,
     sent_ns: u64,
-    /// Messages in which its reply may come: one for each key of a get, or for each set that follows one.
+    /// Messages in which its reply may come: one for each key of a get, or for each set that
+    /// follows one.
     messages: usize,
     outbox: Outbox,
     parts: Parts,
@@ -97,7 +98,7 @@ impl Header {
 }
 
 impl Parts {
-    /// Adds one datagram; the whole reply when it was the last that lacked.
+    /// Adds one datagram; returns the complete reply after the last missing one.
     fn add(&mut self, header: Header, payload: &[u8]) -> Result<Option<Vec<u8>>, ReplyError> {
         let fault = |problem| ReplyError::Datagram { problem, id: header.id };
         if self.payloads.is_empty() {
@@ -117,7 +118,7 @@ impl Parts {
 }
 
 impl Datagrams {
-    /// A socket that sends to `addr` and hears only from there.
+    /// A socket connected to `addr`, so that it receives only from there.
     pub(crate) fn open(addr: SocketAddr, protocol: Protocol) -> Result<Self, LoadError> {
         let connect = || -> io::Result<UdpSocket> {
             let local = match addr {
@@ -147,17 +148,17 @@ impl Datagrams {
         self.open.len()
     }
 
-    /// Whether as much is open as may be: many more, and numbers of 16 bits would not tell them apart.
+    /// Whether the most requests are in flight: numbers of 16 bits must not repeat among them.
     pub(crate) fn is_full(&self) -> bool {
         self.open_requests() >= OPEN_MAX
     }
 
-    /// Whether misses wait to be filled.
+    /// Whether missed keys are still to be set.
     pub(crate) const fn has_fills(&self) -> bool {
         !self.missed.is_empty()
     }
 
-    /// Appends a set for every miss that waits for one.
+    /// Appends a set for every missed key.
     pub(crate) fn push_fills(
         &mut self,
         values: &ValuePool,
@@ -171,7 +172,7 @@ impl Datagrams {
         Ok(())
     }
 
-    /// Appends the source's next request; false when the source is at its end.
+    /// Appends the source's next request; false at the end of the source.
     pub(crate) fn push_next<S: Source>(
         &mut self,
         source: &mut S,
@@ -206,7 +207,7 @@ impl Datagrams {
         self.unsent += 1;
     }
 
-    /// Sends the requests that were not yet sent, each as one datagram.
+    /// Sends the unsent requests, each as one datagram.
     pub(crate) fn flush(&mut self, counters: &mut Counters, now_ns: u64) -> io::Result<Flow> {
         while self.unsent > 0 {
             let next = self.open.len() - self.unsent;
@@ -229,7 +230,7 @@ impl Datagrams {
         Ok(Flow::Done)
     }
 
-    /// Reads what has come and judges it.
+    /// Reads and checks replies.
     pub(crate) fn receive(
         &mut self,
         judge: &mut Judge,
@@ -278,17 +279,17 @@ impl Datagrams {
             return Err(ReplyError::Datagram { problem: "is only a part of a reply", id: header.id });
         }
         if is_open {
-            // The rest has messages of its own.
+            // The other keys have messages of their own.
             return Ok(());
         }
-        // It was found at this place.
+        // The exchange was found at this index.
         let Some(exchange) = self.open.remove(at) else { return Ok(()) };
         let done = if exchange.outbox.has_fills() { &mut self.missed } else { &mut self.spare };
         done.push(exchange);
         Ok(())
     }
 
-    /// A datagram for no open request is late, or was never asked for.
+    /// Counts a datagram for no request in flight: it is late, or was never requested.
     fn note_unexpected(&self, id: u16, counters: &mut Counters) {
         match self.given_up.iter().position(|&given_up| given_up == id) {
             Some(_) => counters.counts.late += 1,
@@ -296,7 +297,7 @@ impl Datagrams {
         }
     }
 
-    /// Gives up requests that were not answered in time, and says whether there were any.
+    /// Gives up requests without a reply in time; returns whether there were any.
     pub(crate) fn give_up(&mut self, counters: &mut Counters, now_ns: u64) -> bool {
         let sent = self.open.len() - self.unsent;
         let is_over = |exchange: &Exchange| now_ns.saturating_sub(exchange.sent_ns) > PATIENCE_NS;

@@ -1,4 +1,4 @@
-//! The event loop of one load thread: many connections, one epoll set, closed or open loop.
+//! The event loop of one load thread: many connections, one epoll set, a closed or an open loop.
 
 use std::time::Duration;
 
@@ -20,35 +20,38 @@ use crate::request::ItemStyle;
 use crate::source::Source;
 use crate::target::{Carrier, Target};
 
-/// Longest wait for events, so that a quiet server does not hold up the end of a phase.
+/// Longest wait for events, so that a quiet server does not delay the end of a phase.
 const WAIT_NS_MAX: u64 = 20_000_000;
-/// Silence after which a run is given up.
+/// The silence of a server after which a run fails.
 const SILENCE_NS_MAX: u64 = 30_000_000_000;
-/// The same for a closed loop by datagrams, which continues after its server is gone. One that starts again is waited for as long.
+/// The same for a closed loop by datagrams, which continues without its server. A server that
+/// restarts has this long.
 const SILENCE_BY_ITSELF_NS_MAX: u64 = 5_000_000_000;
-/// A wait that takes so long is none: the process was stopped.
+/// After a longer wait the process was stopped in between.
 const STOPPED_NS_MIN: u64 = 1_000_000_000;
-/// How often an observer hears of progress.
+/// The interval of progress reports.
 const PROGRESS_NS: u64 = 100_000_000;
-/// An open loop looks for events without pause when its next request is nearer than this: epoll sleeps in whole
-/// milliseconds, so a shorter sleep would make the request late.
+/// An open loop polls without sleeping when its next request is nearer than this: epoll sleeps in
+/// whole milliseconds, so a shorter sleep would delay the request.
 const SLEEP_NS_MIN: u64 = 2_000_000;
 const SLEEP_UNIT_NS: u64 = 1_000_000;
-/// How often requests that are not answered are looked for.
+/// The interval of searches for requests to give up.
 const GIVE_UP_NS: u64 = 10_000_000;
 const EVENTS_MAX: usize = 256;
-/// Requests of an open loop that are made before what has come is looked at.
+/// The most requests that an open loop makes before it reads replies.
 const DUE_MAX: usize = 1024;
-/// A run by datagrams that ends after so long without an answer ends with a server that is gone.
+/// A run by datagrams fails if it ends after this long without a reply.
 const GONE_NS: u64 = 2 * PATIENCE_NS;
-/// A link that waits by itself does so when nothing has come for so long: to be woken costs more than an answer takes.
+/// A link that waits by itself sleeps only after this long without data: waking up costs more than
+/// a reply takes.
 const AWAKE_NS: u64 = 100_000;
 
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub target: Target,
     pub connections: usize,
-    /// Requests in flight on each connection of a closed loop; they are written together. Over UDP, each is a datagram.
+    /// Requests in flight on each connection of a closed loop; they are written together. Over UDP,
+    /// each is a datagram.
     pub pipeline: usize,
     /// When requests are sent.
     pub pace: Pace,
@@ -61,13 +64,13 @@ pub struct Plan {
 /// Which part of a run is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
-    /// Nothing before this moment of the clock counts.
+    /// The measurement starts at this time.
     pub from_ns: u64,
-    /// The run ends at this moment; none is until the source is at its end.
+    /// The run ends at this time; `None` is the end of the source.
     pub until_ns: Option<u64>,
 }
 
-/// Hears of a run's phases, on the thread that runs it.
+/// Receives the phases of a run, on the thread that runs it.
 pub trait Observer {
     /// The measured part begins now.
     fn started(&mut self) {}
@@ -79,13 +82,13 @@ pub trait Observer {
     fn progress(&mut self, _tally: &Counters) {}
 }
 
-/// An observer that does not listen.
+/// An observer that ignores all calls.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Quiet;
 
 impl Observer for Quiet {}
 
-/// What one load thread measured.
+/// The result of one load thread.
 #[derive(Debug, Clone, Default)]
 pub struct Measured {
     pub counters: Counters,
@@ -194,8 +197,8 @@ impl<'a, S: Source, C: Clock> Engine<'a, S, C> {
         }
     }
 
-    /// Waits for the replies to datagrams that are under way: the next load may have a socket with the port of one of these, and
-    /// would take them for its own.
+    /// Waits for the replies to datagrams in flight: a socket of the next load may get the port of
+    /// one of these sockets, and would receive the replies.
     fn settle(&mut self, ended_ns: u64) -> Result<(), LoadError> {
         if !matches!(self.plan.target.carrier, Carrier::Udp(_)) {
             return Ok(());
@@ -218,7 +221,7 @@ impl<'a, S: Source, C: Clock> Engine<'a, S, C> {
         self.links.iter().any(|link| link.open_requests() > 0)
     }
 
-    /// Gives up what is not answered in time, and continues without it.
+    /// Gives up requests without a reply in time, and continues without them.
     fn give_up(&mut self, now: u64) -> Result<(), LoadError> {
         for index in 0..self.links.len() {
             if self.links[index].give_up(&mut self.counters, now) {
@@ -228,7 +231,7 @@ impl<'a, S: Source, C: Clock> Engine<'a, S, C> {
         Ok(())
     }
 
-    /// Takes what has come by the first link, if that one waits by itself; false if it does not.
+    /// Receives from the first link if it waits by itself; false if it does not.
     fn wait_by_itself(&mut self, now: u64) -> Result<bool, LoadError> {
         let timeout = self.timeout(now);
         let Some(mica) = self.links[0].by_itself() else { return Ok(false) };
@@ -244,7 +247,8 @@ impl<'a, S: Source, C: Clock> Engine<'a, S, C> {
         Ok(true)
     }
 
-    /// An error when a closed loop by datagrams ends without a server: what is lost in the end may be too little to tell.
+    /// Fails when a closed loop by datagrams ends without a server: the requests lost at the end
+    /// may be too few to notice.
     fn require_server(&mut self, now: u64) -> Result<(), LoadError> {
         let silent_ns = now.saturating_sub(self.last_reply_ns);
         let is_closed = self.timetable.is_none();
@@ -254,10 +258,10 @@ impl<'a, S: Source, C: Clock> Engine<'a, S, C> {
         Ok(())
     }
 
-    /// An error when nothing was heard for too long, at `after`, after a wait that began at `now`.
+    /// Fails after too long a silence: `after` is the end of a wait that began at `now`.
     fn require_sound(&mut self, now: u64, after: u64) -> Result<(), LoadError> {
         if after.saturating_sub(now) > STOPPED_NS_MIN {
-            // This process stood still itself, and what the server has sent meanwhile is still to be read.
+            // This process was stopped itself, and replies may wait in its sockets.
             self.last_reply_ns = after;
         }
         let silent_ns = after.saturating_sub(self.last_reply_ns);
@@ -306,7 +310,7 @@ impl<'a, S: Source, C: Clock> Engine<'a, S, C> {
         Timespec { tv_sec: 0, tv_nsec: wait_ns as _ }
     }
 
-    /// Sends every request of an open loop whose moment has come.
+    /// Sends every request of an open loop that is due.
     fn send_due(&mut self, now: u64) -> Result<(), LoadError> {
         let Some(timetable) = &mut self.timetable else { return Ok(()) };
         let first = self.turn;
@@ -334,7 +338,7 @@ impl<'a, S: Source, C: Clock> Engine<'a, S, C> {
         Ok(())
     }
 
-    /// Fills the misses of an answered batch, and in a closed loop adds the next batch.
+    /// Sets the missed keys of an answered batch, and in a closed loop adds the next batch.
     fn next_batch(&mut self, index: usize) -> Result<(), LoadError> {
         let now = self.clock.now_ns();
         let style = self.plan.style;

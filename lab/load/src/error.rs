@@ -1,4 +1,4 @@
-//! What can go wrong in a run.
+//! Errors of a run.
 
 use std::io;
 use std::path::PathBuf;
@@ -32,7 +32,7 @@ pub enum LoadError {
     /// A reply was not what the protocol allows here.
     #[error("connection {index}: a reply breaks the protocol")]
     Reply { index: usize, source: ReplyError },
-    /// Nothing was heard from the server for a long time.
+    /// The server was silent for a long time.
     #[error("the server sent nothing for {seconds} s")]
     Silent { seconds: u64 },
     /// A system call of the event loop failed.

@@ -1,9 +1,9 @@
 //! The floor: a server that moves the bytes of a cache and stores nothing.
 //!
-//! It reads requests, finds their ends (and skips the bodies of sets), and answers every get as a hit with a value
-//! of a fixed length, out of memory that was written before the first request. Its event loop and connections are those of
-//! the cache (guira-serving): what it costs is their price, that of the system calls and of the kernel's TCP or UDP, so that
-//! a cache's distance from it is what protocol and engine cost.
+//! It reads requests, finds their ends (and skips the bodies of sets), and answers every get as a
+//! hit with a value of a fixed length, from memory that is written before the first request. It
+//! uses the event loop and the connections of the cache (guira-serving). So its cost is theirs and
+//! that of the kernel, and the difference to a cache is the cost of protocol and engine.
 
 mod parser;
 mod reply;
@@ -26,7 +26,7 @@ pub use reply::Shape;
 use reply::{Repetitions, Runs, Templates};
 use udp::Udp;
 
-/// A line that is longer is no request.
+/// A longer line is no request.
 const LINE_MAX: usize = 256 << 10;
 /// Connections, and bytes in them: no limit.
 const UNLIMITED: usize = usize::MAX >> 1;
@@ -39,12 +39,12 @@ pub struct Floor {
     service: FloorService,
 }
 
-/// What the floor does with requests.
+/// The service that replies to requests.
 #[derive(Debug)]
 struct FloorService {
     templates: Arc<Templates>,
     udp: Option<Udp>,
-    /// Used for one piece of input after another.
+    /// A buffer that is used for one input after another.
     runs: Runs,
     clock: CoarseClock,
     now: Seconds,
@@ -65,12 +65,12 @@ impl Floor {
         Ok(Self { listener, tls: None, service })
     }
 
-    /// Speaks TLS on every connection.
+    /// Uses TLS on every connection.
     pub fn speak_tls(&mut self, tls: TlsAcceptor) {
         self.tls = Some(tls);
     }
 
-    /// Answers datagrams at `addr` as well; returns where.
+    /// Also serves datagrams at `addr`; returns the address with its port.
     ///
     /// # Errors
     /// When the address cannot be used.
@@ -78,10 +78,10 @@ impl Floor {
         self.service.udp.insert(Udp::bind(addr, &self.service.templates)?).local_addr()
     }
 
-    /// Where it listens.
+    /// The address of the listener.
     ///
     /// # Errors
-    /// When that is no address of TCP.
+    /// When it is no TCP address.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         match self.listener.address() {
             Address::Tcp(addr) => Ok(*addr),
@@ -116,7 +116,7 @@ impl RequestHandler for FloorService {
     type Pin = Repetitions;
     type State = Parser;
 
-    /// Nothing is kept of what is read: it is read in large pieces.
+    /// The floor keeps none of its input, so it reads large pieces.
     const READ_BYTES: usize = INPUT_BYTES;
 
     fn now(&self) -> Seconds {

@@ -1,4 +1,4 @@
-//! How a read or a write of a link ends, and how many requests may be open.
+//! The result of a read or write on a link, and the limit of requests in flight.
 
 use std::io;
 
@@ -20,10 +20,10 @@ pub(crate) enum ReadError {
     Io(io::Error),
     /// The bytes were no reply.
     Reply(ReplyError),
-    /// What waited to be asked could not be.
+    /// A waiting request could not be sent.
     Request(LoadError),
 }
 
-/// Requests of an open loop that may be open where each is kept until it is answered. What is due beyond that is made later, and its latency
-/// counts all the same.
+/// The most requests in flight of an open loop that keeps each of them until its reply. Further
+/// ones are sent later, and their latency counts from the time at which they were due.
 pub(crate) const OPEN_MAX: usize = 16 << 10;

@@ -1,4 +1,5 @@
-//! What the event loop drives: a connection, or a socket of datagrams, with its requests in flight.
+//! The links that the event loop drives: a connection, or a socket of datagrams, with its requests
+//! in flight.
 
 use std::io;
 
@@ -50,8 +51,9 @@ impl Link {
         }
     }
 
-    /// How many requests a closed loop adds now: a connection takes the next batch when the last one is answered,
-    /// datagrams one for each that is answered, and a client as many as fill a datagram.
+    /// The number of requests that a closed loop adds now: a connection takes the next batch when
+    /// the last one is answered, datagrams take one for each reply, and a MICA client as many as
+    /// fill a datagram.
     pub(crate) fn room(&self, pipeline: usize) -> usize {
         match &self.way {
             Way::Connection(connection) if connection.outbox.open_requests() > 0 => 0,
@@ -61,7 +63,7 @@ impl Link {
         }
     }
 
-    /// How many requests of a batch are sent together.
+    /// The number of requests of a batch that are sent together.
     pub(crate) fn sent_together(&self) -> usize {
         match &self.way {
             Way::Connection(_) | Way::Datagrams(_) => usize::MAX,
@@ -69,7 +71,7 @@ impl Link {
         }
     }
 
-    /// Whether an open loop delays requests that are due, because too many are open.
+    /// Whether an open loop delays due requests because too many are in flight.
     pub(crate) fn is_full(&self) -> bool {
         match &self.way {
             Way::Connection(connection) => connection.is_full(),
@@ -78,7 +80,7 @@ impl Link {
         }
     }
 
-    /// Whether misses wait to be filled.
+    /// Whether missed keys are still to be set.
     pub(crate) const fn has_fills(&self) -> bool {
         match &self.way {
             Way::Connection(connection) => connection.outbox.has_fills(),
@@ -87,7 +89,7 @@ impl Link {
         }
     }
 
-    /// Appends a set for every miss that waits for one.
+    /// Appends a set for every missed key.
     pub(crate) fn push_fills(
         &mut self,
         values: &ValuePool,
@@ -101,7 +103,7 @@ impl Link {
         }
     }
 
-    /// Appends the source's next request; false when the source is at its end.
+    /// Appends the source's next request; false at the end of the source.
     #[inline]
     pub(crate) fn push_next<S: Source>(
         &mut self,
@@ -126,7 +128,7 @@ impl Link {
         }
     }
 
-    /// Reads what has come and judges it.
+    /// Reads and checks replies.
     pub(crate) fn receive(
         &mut self,
         judge: &mut Judge,
@@ -141,7 +143,7 @@ impl Link {
         }
     }
 
-    /// Who waits by other means than the event loop's.
+    /// A link that waits by itself, and not in the event loop.
     pub(crate) fn by_itself(&mut self) -> Option<&mut Mica> {
         match &mut self.way {
             Way::Mica(mica) => Some(mica),
@@ -149,7 +151,7 @@ impl Link {
         }
     }
 
-    /// What the event loop waits for, unless it waits by itself.
+    /// The descriptor that the event loop watches, unless the link waits by itself.
     pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         match &self.way {
             Way::Connection(connection) => Some(connection.as_fd()),
@@ -158,8 +160,8 @@ impl Link {
         }
     }
 
-    /// Gives up requests that are not answered in time, and says whether there were any; a connection loses none, and a client tells of
-    /// them when it is asked what has come.
+    /// Gives up requests without a reply in time; returns whether there were any. A connection
+    /// loses none, and a MICA client reports them when it receives.
     pub(crate) fn give_up(&mut self, counters: &mut Counters, now_ns: u64) -> bool {
         match &mut self.way {
             Way::Connection(_) | Way::Mica(_) => false,

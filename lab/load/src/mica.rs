@@ -1,6 +1,7 @@
-//! A load by MICA's datagrams: one client (`guira-client`), which picks the worker for each request, with what was asked by it.
+//! A load over MICA's datagrams: one client (`guira-client`), which chooses the worker for each
+//! request, and the requests in flight.
 //!
-//! The client is the one that users have; replies are judged here as any others.
+//! The client is the one that users have; its replies are checked like all others.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
@@ -26,22 +27,22 @@ use crate::source::{Source, Subject};
 use crate::target::{DatagramWay, Direct};
 use crate::traffic::{Counted, Traffic};
 
-/// Datagrams under way, at most; what is more waits.
+/// The most datagrams in flight; further requests wait.
 const WINDOW: usize = 1024;
-/// Commands that are sent together through memory, at least.
+/// The least number of commands that are sent together through memory.
 const SENT_TOGETHER: usize = 32;
-/// How long the directory is waited for before it is requested again.
+/// The wait for a reply to a request for the directory, before it is repeated.
 const QUESTION: Duration = Duration::from_millis(20);
 
-/// A client, and what was asked by it.
+/// A client, and its requests in flight.
 #[derive(Debug)]
 pub(crate) struct Mica {
     client: PipelinedClient<Counted<Box<dyn ClientPath>>>,
     traffic: Arc<Traffic>,
     book: Book,
-    /// Asks that found no room under way, in their order.
+    /// Requests that wait for room, in order.
     waiting: VecDeque<usize>,
-    /// Since when each look has found nothing.
+    /// Since when no receive has returned anything.
     quiet_since_ns: Option<u64>,
     per_datagram: usize,
     together: usize,
@@ -51,9 +52,9 @@ pub(crate) struct Mica {
 struct Book {
     commands: Shelf<Open>,
     requests: Shelf<KeyRequest>,
-    /// Requests that were answered, ever.
+    /// The number of requests that were ever answered.
     answered: u64,
-    /// Keys that were not found and are to be set.
+    /// Missed keys that are to be set.
     missed: Vec<(Vec<u8>, Subject)>,
 }
 
@@ -61,9 +62,9 @@ struct Book {
 struct Open {
     command: Command,
     intended_ns: u64,
-    /// Keys that are not answered.
+    /// Keys without a reply.
     left: u32,
-    /// Keys of it that never were.
+    /// Keys that were given up.
     lost: u32,
 }
 
@@ -74,7 +75,7 @@ struct KeyRequest {
     subject: Subject,
 }
 
-/// Things with a place each, which is used again when they are gone.
+/// Values with stable indices, which are reused after a removal.
 #[derive(Debug)]
 struct Shelf<T> {
     places: Vec<Option<T>>,
@@ -113,7 +114,7 @@ impl<T> Shelf<T> {
 }
 
 impl Book {
-    /// An answer has come, or is not waited for any more.
+    /// Closes a request after its reply, or after it was given up.
     fn close(
         &mut self,
         place: usize,
@@ -160,7 +161,7 @@ impl Book {
 }
 
 impl Mica {
-    /// A client to the server there.
+    /// A client of this server.
     pub(crate) fn open(direct: &Direct) -> Result<Self, LoadError> {
         let failed = |source: ClientError| LoadError::Direct { way: direct.to_string(), source };
         let path: Box<dyn ClientPath> = match &direct.way {
@@ -184,7 +185,7 @@ impl Mica {
             per_datagram: direct.per_datagram,
             window: WINDOW,
             timeout: Duration::from_nanos(PATIENCE_NS),
-            // A request without an answer must be reported.
+            // The load has to see each request that gets no reply.
             retries: 0,
         };
         let id = RandomState::new().hash_one("load");
@@ -211,34 +212,35 @@ impl Mica {
         self.book.commands.count()
     }
 
-    /// How many commands a closed loop adds now.
+    /// The number of commands that a closed loop adds now.
     pub(crate) fn room(&self, pipeline: usize) -> usize {
         let room = pipeline.saturating_sub(self.open_requests());
         if room < self.per_datagram.min(pipeline) { 0 } else { room }
     }
 
-    /// How many commands are sent together: by UDP all that there are, since the kernel packs datagrams of one length; through memory as
-    /// many as fill a few, which the server answers while the next are made.
+    /// The number of commands that are sent together. By UDP all that are available, since the
+    /// kernel packs datagrams of one length; through memory as many as fill a few datagrams, which
+    /// the server answers while the next ones are made.
     pub(crate) fn sent_together(&self) -> usize {
         self.together
     }
 
-    /// Whether as much is open as may be.
+    /// Whether the most requests are in flight.
     pub(crate) fn is_full(&self) -> bool {
         self.open_requests() >= OPEN_MAX
     }
 
-    /// Whether misses wait to be filled.
+    /// Whether missed keys are still to be set.
     pub(crate) const fn has_fills(&self) -> bool {
         !self.book.missed.is_empty()
     }
 
-    /// Since when each look has found nothing; none if the last one has found something.
+    /// Since when no receive has returned anything; `None` if the last one did.
     pub(crate) const fn quiet_since_ns(&self) -> Option<u64> {
         self.quiet_since_ns
     }
 
-    /// Asks for a set for every miss that waits for one.
+    /// Requests a set for every missed key.
     pub(crate) fn push_fills(
         &mut self,
         values: &ValuePool,
@@ -253,7 +255,7 @@ impl Mica {
         Ok(())
     }
 
-    /// Asks for the source's next request; false when the source is at its end.
+    /// Requests the next operation of the source; false at the end of the source.
     pub(crate) fn push_next<S: Source>(
         &mut self,
         source: &mut S,
@@ -277,7 +279,7 @@ impl Mica {
         Ok(true)
     }
 
-    /// Asks, or lets it wait behind what waits already.
+    /// Sends a request, or queues it behind those that wait.
     fn push(&mut self, request: KeyRequest, values: &ValuePool, style: ItemStyle) -> Result<(), LoadError> {
         let place = self.book.requests.put(request);
         if !self.waiting.is_empty() || self.send(place, values, style)?.is_err() {
@@ -315,7 +317,7 @@ impl Mica {
         Ok(Flow::Done)
     }
 
-    /// Takes what has come and judges it.
+    /// Receives and checks replies.
     pub(crate) fn receive(
         &mut self,
         judge: &mut Judge,
@@ -344,7 +346,7 @@ impl Mica {
         Ok(Flow::Done)
     }
 
-    /// Waits until something may have come, or for so long.
+    /// Waits up to `most` for replies.
     pub(crate) fn wait(&mut self, most: Duration) -> io::Result<()> {
         self.client.wait(most)
     }

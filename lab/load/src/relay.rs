@@ -60,10 +60,10 @@ impl Relay {
         })
     }
 
-    /// Where it listens.
+    /// The address on which the relay listens.
     ///
     /// # Errors
-    /// When that is no address of TCP.
+    /// If that is no TCP address.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         match self.listener.address() {
             Address::Tcp(addr) => Ok(*addr),

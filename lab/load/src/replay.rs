@@ -1,4 +1,5 @@
-//! Replay: a recorded trace through a running server, as a look-aside cache is used: get, and set what was missed.
+//! Replays a recorded trace on a running server that is used as a look-aside cache: each get that
+//! misses is followed by a set.
 
 pub mod compare;
 
@@ -23,24 +24,24 @@ use crate::source::{Source, Subject};
 use crate::target::Target;
 use guira_workload::OnMiss;
 
-/// The longest expiry that the protocol takes as a span; anything longer it takes as a date, long past.
+/// The longest relative expiration time of the protocol; a larger number is a date, long past.
 const RELATIVE_EXPTIME_MAX: u32 = 30 * 24 * 3600;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Replay {
     pub path: PathBuf,
-    /// How it is written; guessed when none.
+    /// The format of the file; guessed if `None`.
     pub format: Option<Format>,
-    /// What a broken request of the trace leads to.
+    /// The reaction to a broken request in the trace.
     pub broken: Broken,
-    /// Length of a value where the trace tells none.
+    /// The length of values in a trace without sizes.
     pub value_len: u32,
-    /// Longest value that is set; longer ones are cut.
+    /// Longer values are cut to this length.
     pub value_len_max: u32,
-    /// Requests replayed; none for all.
+    /// The number of requests to replay; `None` is all.
     pub limit: Option<u64>,
     pub on_miss: OnMiss,
-    /// Connections. With more than one, requests overtake each other by as many.
+    /// With more than one connection, requests may overtake each other by this number.
     pub connections: usize,
     /// When requests are sent.
     pub pace: Pace,
@@ -84,14 +85,14 @@ impl Source for TraceSource {
 
     fn append_key(&mut self, out: &mut Vec<u8>) -> Subject {
         let Some(request) = &self.current else {
-            // The engine asks for a key only after an operation.
+            // The engine requests a key only after an operation.
             return Subject { id: 0, value_len: 0, exptime: 0, on_miss: OnMiss::Leave };
         };
         match &request.key {
             Key::Number(number) => KeyShape::sixteen().append(*number, out),
             Key::Text(text) => {
                 out.extend_from_slice(text);
-                // An anonymised key may be shorter than the real one: filler makes it take the real one's room.
+                // An anonymised key may be shorter than the real one: filler restores the length.
                 let filler = request.key_len.unwrap_or(0).min(guira_workload::keys::KEY_LEN_MAX);
                 out.resize(out.len() + filler.saturating_sub(text.len()), b'.');
             }
@@ -105,16 +106,17 @@ impl Source for TraceSource {
     }
 }
 
-/// How many items the server at `addr` has; 0 if it does not tell.
+/// The number of items on the server at `addr`; 0 if it does not report it.
 pub fn items_at(addr: SocketAddr) -> u64 {
     stats(addr, "").ok().and_then(|stats| number(&stats, "curr_items")).unwrap_or(0)
 }
 
 impl Replay {
-    /// Opens the trace. A file begins again each time; a pipe continues where the last reader stopped.
+    /// Opens the trace. A file starts from its beginning each time; a pipe continues where the last
+    /// reader stopped.
     ///
     /// # Errors
-    /// When it cannot be read, or is none.
+    /// When it cannot be read, or is no trace.
     pub fn open(&self) -> Result<Trace, LoadError> {
         let file =
             File::open(&self.path).map_err(|source| LoadError::File { path: self.path.clone(), source })?;
@@ -125,7 +127,7 @@ impl Replay {
     /// Opens the trace, and replays it as [`Replay::run`] does.
     ///
     /// # Errors
-    /// As there, or when the trace cannot be opened.
+    /// As in [`Replay::run`], or if the trace cannot be opened.
     pub fn run_on(
         &self,
         addr: SocketAddr,
@@ -136,7 +138,8 @@ impl Replay {
         self.run(self.open()?, addr, process, cores, listener)
     }
 
-    /// Replays the opened trace on the server at `addr`, whose process is `process`, from the processors `cores`.
+    /// Replays the opened trace on the server at `addr`, whose process is `process`, from the
+    /// processors `cores`.
     ///
     /// # Errors
     /// When the trace cannot be read, a connection fails or a reply breaks the protocol.
@@ -154,7 +157,7 @@ impl Replay {
         if !cores.is_empty() {
             pin_thread(cores).map_err(LoadError::system("cannot keep the client on its processor"))?;
         }
-        let is_sized = trace.format().tells_sizes();
+        let is_sized = trace.format().has_sizes();
         let mut source = TraceSource {
             trace,
             left: self.limit.unwrap_or(u64::MAX),

@@ -29,7 +29,8 @@ pub enum Check {
         /// One value in this many is compared byte by byte; 1 compares all.
         sample: u32,
     },
-    /// Only that the reply is well formed: the floor server stores nothing, so it answers with any key and value.
+    /// Only the form of the reply is checked: the floor server stores nothing, so it answers with
+    /// any key and value.
     Framing,
 }
 
@@ -243,7 +244,7 @@ impl Judge {
     }
 }
 
-/// What a look at the input showed.
+/// The result of parsing the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     NeedMore,

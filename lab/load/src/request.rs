@@ -1,4 +1,4 @@
-//! Requests as bytes, and what is remembered of each until its reply has come.
+//! Encodes requests, and keeps each until its reply has arrived.
 
 pub(crate) mod binary;
 
@@ -15,7 +15,7 @@ use guira_workload::OnMiss;
 
 pub use crate::protocol::{Command, Protocol};
 
-/// A request whose reply has not come, or not wholly.
+/// A request whose reply has not arrived completely.
 #[derive(Debug, Clone, Copy)]
 pub struct Awaited {
     pub command: Command,
@@ -23,26 +23,27 @@ pub struct Awaited {
     pub keys_left: u32,
     /// When it was to be sent; latency counts from here.
     pub intended_ns: u64,
-    /// In the binary protocol: what the reply to the oldest open key carries, and without one the last reply.
+    /// In the binary protocol: the opaque in the reply to the oldest open key, or else in the last
+    /// reply.
     pub opaque: u32,
     /// In the binary protocol: the command of the last reply.
     pub last_opcode: u8,
 }
 
-/// A key of a get whose reply has not come.
+/// A key of a get whose reply has not arrived.
 #[derive(Debug, Clone, Copy)]
 pub struct AwaitedKey {
-    /// What the source said of it.
+    /// The source's description of the key.
     pub subject: Subject,
-    /// Where its bytes lie in [`Outbox::bytes`].
+    /// The position of the key in [`Outbox::bytes`].
     at: usize,
     len: usize,
 }
 
-/// What one connection has asked for: the bytes, and the requests and keys still open.
+/// The requests of one connection: their bytes, and the requests and keys without a reply.
 ///
-/// The bytes of a request stay until it is answered, since a reply's key is compared with them and a fill copies
-/// the key from them.
+/// The bytes of a request stay until it is answered, since a reply's key is compared with them and
+/// a fill copies the key from them.
 #[derive(Debug, Default)]
 pub struct Outbox {
     protocol: Protocol,
@@ -56,7 +57,7 @@ pub struct Outbox {
     fill_keys: Vec<u8>,
 }
 
-/// Bytes of answered requests that an outbox keeps before it gives them up.
+/// The bytes of answered requests that an outbox keeps before it removes them.
 const ANSWERED_MAX: usize = 1 << 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,7 +68,7 @@ pub struct ItemStyle {
 }
 
 impl Outbox {
-    /// An empty outbox that spells its requests in `protocol`.
+    /// An empty outbox that encodes its requests in `protocol`.
     #[must_use]
     pub fn new(protocol: Protocol) -> Self {
         Self { protocol, ..Self::default() }
@@ -84,7 +85,7 @@ impl Outbox {
         &self.bytes[self.sent..]
     }
 
-    /// Notes that the socket took `count` bytes.
+    /// Records that the socket took `count` bytes.
     pub const fn took(&mut self, count: usize) {
         self.sent += count;
     }
@@ -95,7 +96,7 @@ impl Outbox {
         self.requests.len()
     }
 
-    /// Whether misses wait to be filled.
+    /// Whether missed keys are still to be set.
     #[must_use]
     pub const fn has_fills(&self) -> bool {
         !self.fills.is_empty()
@@ -139,13 +140,13 @@ impl Outbox {
         }
     }
 
-    /// Forgets every open request: no reply is expected any more.
+    /// Drops every open request: no reply is expected any more.
     pub(crate) fn abandon(&mut self) {
         self.requests.clear();
         self.keys.clear();
     }
 
-    /// Appends a set for every miss that waits for one; returns how many.
+    /// Appends a set for every missed key; returns their number.
     ///
     /// # Errors
     /// When a value is longer than the pool of values.
@@ -174,7 +175,7 @@ impl Outbox {
         Ok(count)
     }
 
-    /// Appends the source's next request; false when the source is at its end.
+    /// Appends the source's next request; false at the end of the source.
     ///
     /// # Errors
     /// When a value is longer than the pool of values.
@@ -242,7 +243,7 @@ impl Outbox {
         client::end_line(&mut self.bytes);
     }
 
-    /// Appends what stands before the key of a set; returns where the request begins.
+    /// Appends the part of a set before its key; returns the start of the request.
     fn begin_set(&mut self) -> usize {
         let at = self.bytes.len();
         match self.protocol {
@@ -252,7 +253,7 @@ impl Outbox {
         at
     }
 
-    /// Appends what follows the key of the set that begins at `at`.
+    /// Appends the part behind the key of the set that starts at `at`.
     fn finish_set(
         &mut self,
         at: usize,
@@ -273,7 +274,8 @@ impl Outbox {
         Ok(())
     }
 
-    /// Gives up the bytes of answered requests: all at once when nothing is open, else when they have grown.
+    /// Removes the bytes of answered requests: all at once when no request is open, else when they
+    /// have grown.
     fn tidy(&mut self) {
         if self.requests.is_empty() && self.sent == self.bytes.len() {
             self.bytes.clear();
@@ -298,7 +300,7 @@ mod tests {
     use crate::source::{Source, Subject};
     use guira_workload::OnMiss;
 
-    /// Gives a fixed list of operations with keys k0, k1, …
+    /// A source with a fixed list of operations on the keys k0, k1, …
     struct Script {
         operations: Vec<Operation>,
         next_id: u64,

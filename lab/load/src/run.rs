@@ -1,4 +1,4 @@
-//! A whole load: several threads of the engine, and what the server process spent meanwhile.
+//! A whole load: several threads of the engine, and the processor time of the server.
 
 use std::io;
 use std::thread;
@@ -21,7 +21,8 @@ use crate::request::ItemStyle;
 use crate::source::{Draws, Limited, Preload, Source};
 use crate::target::{Carrier, Target};
 
-/// Bytes of the keys of a get that is sent as a datagram: memcached and Guira keep their own to 1,400, header and command included.
+/// The most bytes of keys in a get that is sent as a datagram: memcached and Guira limit their own
+/// datagrams to 1,400 bytes, including header and command.
 const UDP_GET_MAX: usize = 1380;
 
 /// A load as its user describes it.
@@ -41,14 +42,15 @@ pub struct Load {
     pub warmup: Duration,
     /// Length of the measured part.
     pub duration: Duration,
-    /// Where all random numbers come from.
+    /// The seed of all random numbers.
     pub seed: u64,
     /// Processors for the client's threads; empty for all.
     pub cores: Vec<usize>,
 }
 
 impl Load {
-    /// One request in flight on one connection, without an end of its own; every reply is compared as a whole.
+    /// One request in flight on one connection, without an end of its own; every reply is compared
+    /// as a whole.
     #[must_use]
     pub const fn new(target: Target, model: Model, seed: u64) -> Self {
         Self {
@@ -68,20 +70,20 @@ impl Load {
     }
 }
 
-/// What a load measured.
+/// The result of a load.
 #[derive(Debug, Clone)]
 pub struct Outcome {
     /// Counts and latencies of all threads.
     pub counters: Counters,
     /// Length of the measured part in seconds.
     pub elapsed_s: f64,
-    /// Processor time of the server in the measured part, in seconds, if it was watched.
+    /// Processor time of the server in the measured part, in seconds, if the server was measured.
     pub server_cpu_s: Option<f64>,
     /// The part of it in user mode.
     pub server_user_s: Option<f64>,
 }
 
-/// An [`Outcome`] as it is written to a file.
+/// An [`Outcome`] in the form in which it is written to a file.
 #[derive(Debug, Clone, Serialize)]
 pub struct Record {
     /// Length of the measured part in seconds.
@@ -94,7 +96,7 @@ pub struct Record {
     pub operations_per_s: f64,
     /// Operations per second of the server's processor time.
     pub operations_per_server_cpu_s: Option<f64>,
-    /// Share of the keys asked for that were found.
+    /// The share of requested keys that were found.
     pub hit_ratio: f64,
     pub counts: Counts,
     pub get_latency: Percentiles,
@@ -110,7 +112,7 @@ impl Outcome {
         Outcome { counters, elapsed_s, server_cpu_s, server_user_s }
     }
 
-    /// The outcome as it is written to a file.
+    /// The outcome in the form in which it is written to a file.
     #[must_use]
     pub fn record(&self) -> Record {
         Record {
@@ -133,13 +135,14 @@ impl Outcome {
         self.counters.counts.operations() as f64 / self.elapsed_s.max(1e-9)
     }
 
-    /// Operations per second of the server's processor time, if it was watched.
+    /// Operations per second of the server's processor time, if the server was measured.
     #[must_use]
     pub fn per_cpu_second(&self) -> Option<f64> {
         self.server_cpu_s.map(|cpu| self.counters.counts.operations() as f64 / cpu.max(1e-9))
     }
 
-    /// Nanoseconds of the server in user and in system mode for an operation, if the server was watched.
+    /// Nanoseconds of the server in user and in system mode for an operation, if the server was
+    /// measured.
     #[must_use]
     pub fn server_ns(&self) -> Option<[f64; 2]> {
         let (cpu, user) = (self.server_cpu_s?, self.server_user_s?);
@@ -172,7 +175,7 @@ impl Outcome {
     }
 }
 
-/// Reads a server's processor time at both ends of the measured part, and passes everything on.
+/// Reads a server's processor time at both ends of the measured part, and forwards all phases.
 struct Meter<'a> {
     process: Option<Process>,
     from: Option<io::Result<CpuTime>>,
@@ -276,7 +279,8 @@ impl Load {
         self.run_unmeasured(4, 64, source, listener)
     }
 
-    /// Sends `requests` requests of the load unmeasured, so that a cache comes to hold what it will hold.
+    /// Sends `requests` requests of the load unmeasured, to bring the contents of a cache to their
+    /// steady state.
     ///
     /// # Errors
     /// When the options make no sense, and as [`engine::run`].

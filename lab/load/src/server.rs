@@ -28,9 +28,7 @@ pub const FLOOR: &str = "floor";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
-    /// `guira serve`.
     Guira {
-        /// The `guira` binary.
         binary: PathBuf,
         /// Arguments after the usual ones.
         args: Vec<String>,
@@ -42,10 +40,7 @@ pub enum Kind {
         args: Vec<String>,
     },
     /// The no-cache server, `guira floor`.
-    Floor {
-        /// A `guira` binary.
-        binary: PathBuf,
-    },
+    Floor { binary: PathBuf },
 }
 
 impl Kind {
@@ -95,9 +90,9 @@ impl Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wire {
     Tcp,
-    /// TCP connections and, beside them, datagrams.
+    /// TCP connections, and datagrams.
     Udp,
-    /// TCP connections with TLS, by a certificate that is made for the server.
+    /// TCP connections with TLS, with a certificate that is made for the server.
     Tls,
 }
 
@@ -112,7 +107,7 @@ impl Wire {
         }
     }
 
-    /// What the help of a server with this wire names: of Guira, and of memcached.
+    /// The options in the help of a server that supports this wire: Guira's, and memcached's.
     const fn options(self) -> Option<(&'static str, &'static str)> {
         match self {
             Self::Tcp => None,
@@ -138,7 +133,7 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// One worker on `cores`, reached by TCP, for small items.
+    /// One worker on `cores`, reached over TCP, for small items.
     #[must_use]
     pub fn new(kind: Kind, memory: u64, cores: &[usize]) -> Self {
         Self {
@@ -212,10 +207,10 @@ impl Server {
         self.addr
     }
 
-    /// What it agrees on with a client that speaks TLS: version and cipher; none when it was started without TLS.
+    /// The TLS version and cipher that the server agrees on with a client; `None` without TLS.
     ///
     /// # Errors
-    /// When it does not agree.
+    /// When the handshake fails.
     pub fn agreed(&self) -> Result<Option<String>, LoadError> {
         self.tls.as_ref().map(|tls| tls.agreed(self.addr)).transpose()
     }
@@ -244,18 +239,18 @@ impl Server {
         self.process().resident_bytes().map_err(LoadError::system("cannot read the server's resident size"))
     }
 
-    /// Its answer to `stats`, by name.
+    /// The lines of `stats`.
     ///
     /// # Errors
-    /// When it cannot be asked.
+    /// When the server does not reply.
     pub fn stats(&self) -> Result<Vec<(String, String)>, LoadError> {
         stats(self.addr, "").map_err(|source| LoadError::Connect { addr: self.addr, source })
     }
 
-    /// One number of its answer to `stats`.
+    /// One number of `stats`.
     ///
     /// # Errors
-    /// When it cannot be asked, or there is no such number.
+    /// When the server does not reply, or has no such number.
     pub fn stat(&self, stat: &str) -> Result<u64, LoadError> {
         number(&self.stats()?, stat).ok_or_else(|| LoadError::Server {
             name: self.name.clone(),

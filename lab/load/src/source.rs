@@ -1,8 +1,8 @@
-//! Where requests come from: a generator's draws, a sequence that fills the server, a trace.
+//! Sources of requests: a generator's draws, a sequence that fills the server, a trace.
 
 use guira_workload::{Generator, Model, OnMiss, Operation};
 
-/// What the engine must know about a key that it writes into a request.
+/// The properties of a key that the engine writes into a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Subject {
     /// The number from which the value's contents follow.
@@ -17,7 +17,8 @@ pub trait Source {
     /// The next operation, or none when the stream is at its end.
     fn next_operation(&mut self) -> Option<Operation>;
 
-    /// Appends a key for the operation just drawn. A multiget asks several times, any other operation once.
+    /// Appends a key for the last drawn operation. A multiget calls this several times, any other
+    /// operation once.
     fn append_key(&mut self, out: &mut Vec<u8>) -> Subject;
 }
 
@@ -63,7 +64,7 @@ impl Source for Draws {
     }
 }
 
-/// What the engine must know about key number `id` of a model.
+/// The properties of key number `id` of a model.
 fn subject(model: &Model, id: u64) -> Subject {
     Subject { id, value_len: model.sizes.of(id), exptime: model.expiry.of(id), on_miss: model.on_miss }
 }
@@ -101,7 +102,7 @@ impl<S: Source> Source for Limited<S> {
 pub struct Preload {
     model: Model,
     from: u64,
-    /// One above the number that comes next.
+    /// One more than the next number.
     above: u64,
 }
 

@@ -1,4 +1,4 @@
-//! A connected socket with or without TLS, used in the same way: bytes go in, bytes come out.
+//! A connected socket with or without TLS, with the same methods for both.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::TcpStream;
@@ -25,7 +25,7 @@ impl Stream {
         Self::Tls(Box::new(TlsStream { socket, session: session.into() }))
     }
 
-    /// How long a read of a blocking socket may take.
+    /// The timeout of reads of a blocking socket.
     pub(crate) fn set_read_timeout(&self, timeout: Duration) -> io::Result<()> {
         match self {
             Self::Plain(socket) => socket.set_read_timeout(Some(timeout)),
@@ -33,8 +33,8 @@ impl Stream {
         }
     }
 
-    /// Reads what has come, as [`Read::read`] does. A read that does not fill `into` leaves nothing in the session, so
-    /// the event loop, which watches the socket, will tell when there is more.
+    /// Reads like [`Read::read`]. A read that does not fill `into` leaves nothing in the session,
+    /// so the event loop, which watches the socket, reports when there is more.
     pub(crate) fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Plain(socket) => socket.read(into),
@@ -42,8 +42,8 @@ impl Stream {
         }
     }
 
-    /// Writes what the socket takes, as [`Write::write_vectored`] does. With TLS, bytes that were taken may not be on
-    /// their way yet: see [`Stream::flush`].
+    /// Writes like [`Write::write_vectored`]. With TLS, bytes that were taken may not be sent yet:
+    /// see [`Stream::flush`].
     pub(crate) fn write(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         match self {
             Self::Plain(socket) => socket.write_vectored(slices),
@@ -51,7 +51,8 @@ impl Stream {
         }
     }
 
-    /// Sends what was taken; an error of the kind `WouldBlock` when the socket has no room for all of it.
+    /// Sends the bytes that `write` took; an error of the kind `WouldBlock` when the socket has no
+    /// room for all of them.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         match self {
             Self::Plain(_) => Ok(()),
@@ -82,7 +83,7 @@ impl TlsStream {
             self.session
                 .process_new_packets()
                 .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-            // A handshake answers what it reads; what finds no room goes with the next bytes.
+            // A handshake replies to its input; bytes without room are sent with the next write.
             match self.flush() {
                 Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
                 _ => {}

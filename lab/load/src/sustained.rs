@@ -1,9 +1,10 @@
 //! The highest rate at which the mean latency of gets stays below a limit.
 //!
-//! Each connection of a closed loop has one batch in flight, so that more connections ask for more. Their number doubles until
-//! the mean latency passes the limit, and what lies between the last two numbers is halved a few times. An open loop would put what
-//! is due on connections that still wait: the more it asks, the more requests share a packet, and single gets would be
-//! measured as pipelines.
+//! Each connection of a closed loop has one batch in flight, so that more connections mean a higher
+//! rate. Their number doubles until the mean latency exceeds the limit, and then the interval
+//! between the last two numbers is halved a few times. An open loop would send due requests on
+//! connections that still wait: the higher the rate, the more requests share a packet, and single
+//! gets would be measured as pipelines.
 
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ const CONNECTIONS_MAX: usize = 512;
 /// How often what lies between two numbers is halved.
 const HALVINGS: usize = 2;
 
-/// What a server did at the highest rate with short latencies.
+/// The result at the highest rate with short latencies.
 #[derive(Debug, Clone)]
 pub struct Sustained {
     pub connections: usize,
@@ -28,13 +29,13 @@ pub struct Sustained {
 }
 
 impl Sustained {
-    /// Keys asked for per second.
+    /// Requested keys per second.
     #[must_use]
     pub fn items_per_s(&self) -> f64 {
         self.outcome.counters.counts.gets as f64 / self.outcome.elapsed_s.max(1e-9)
     }
 
-    /// Keys asked for per second of the server's processor time.
+    /// Requested keys per second of the server's processor time.
     #[must_use]
     pub fn items_per_cpu_s(&self) -> f64 {
         self.outcome.counters.counts.gets as f64 / self.outcome.server_cpu_s.unwrap_or(0.0).max(1e-9)
@@ -70,13 +71,13 @@ pub fn highest(load: &Load, limit: Duration, process: Option<Process>) -> Result
 /// Whether latencies were short, and nearly all was answered.
 fn keeps(outcome: &Outcome, limit: Duration) -> bool {
     let counts = &outcome.counters.counts;
-    // Where nothing came of it this process stood still.
+    // Without any reply this process was stopped.
     let is_short = counts.commands > 0 && outcome.counters.get_ns.mean() < limit.as_nanos() as f64;
     is_short && counts.lost_ratio() <= LOST_MAX
 }
 
-/// Asks `is_short` about numbers from `first` on, up to the highest for which it says yes, nearly; about lower ones, down to `least`, if it
-/// says no to the first.
+/// Searches for the highest number for which `is_short` is true, approximately: from `first`
+/// upwards, or down to `least` if it is false for `first`.
 fn search(
     [least, first]: [usize; 2],
     mut is_short: impl FnMut(usize) -> Result<bool, LoadError>,

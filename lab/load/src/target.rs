@@ -1,4 +1,4 @@
-//! Where a server is, and how it is spoken to.
+//! The address of a server, with its protocol and transport.
 
 use std::fmt;
 use std::net::SocketAddr;

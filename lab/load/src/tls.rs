@@ -18,7 +18,7 @@ use crate::error::LoadError;
 /// How long a handshake may take.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 
-/// What a client needs to speak TLS.
+/// The TLS setup of a client.
 #[derive(Debug, Clone)]
 pub struct TlsClient {
     connector: TlsConnector,
@@ -65,7 +65,7 @@ impl TlsClient {
         shake().map_err(|error| refused(&error))
     }
 
-    /// What a server agrees on with this client, in words: version and cipher.
+    /// The TLS version and cipher that a server negotiates with this client.
     ///
     /// # Errors
     /// When the server cannot be reached or does not agree.
@@ -79,7 +79,7 @@ impl TlsClient {
     }
 }
 
-/// What a server needs to speak TLS: `certificate` and `key` are PEM files.
+/// The TLS setup of a server: `certificate` and `key` are PEM files.
 ///
 /// # Errors
 /// When a file cannot be used.

@@ -15,7 +15,7 @@ pub(crate) struct Traffic {
 }
 
 impl Traffic {
-    /// Bytes sent and received since this was last asked for.
+    /// Bytes sent and received since the last call.
     pub(crate) fn take(&self) -> (u64, u64) {
         (self.out.swap(0, Ordering::Relaxed), self.back.swap(0, Ordering::Relaxed))
     }

@@ -1,4 +1,4 @@
-//! What a read may return: what was committed, when, by whom, and from when on no read of a cluster may be older.
+//! Judges reads: the history of commits, and the versions below which no read of a cluster may be.
 
 use guira_sync::atomic::{AtomicU64, Ordering};
 use guira_sync::clock::{Stopwatch, wall_clock_millis};
@@ -7,19 +7,19 @@ use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Commits of a row that are remembered.
+/// The commits of a row that are kept.
 const COMMITS_MAX: usize = 64;
 
-/// The guard, whoever has panicked.
+/// Locks a mutex even after a panic of another thread.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A version of a row that has been committed for sure.
+/// A version of a row that is known to be committed.
 #[derive(Clone, Debug)]
 pub struct Commit {
     pub version: u64,
-    /// When that was known, since the beginning.
+    /// When the commit became known, since the start.
     pub at: Duration,
     pub writer: String,
 }
@@ -38,7 +38,7 @@ pub struct History {
 }
 
 impl History {
-    /// That of so many rows, which begins now.
+    /// The history of this many rows, which starts now.
     pub fn of(rows: usize) -> Self {
         History {
             clock: Stopwatch::start(),
@@ -56,14 +56,13 @@ impl History {
         self.clock.elapsed()
     }
 
-    /// Takes note of a version that has been committed.
     pub fn committed(&self, row: usize, version: u64, writer: &str) {
         let mut commits = lock(&self.rows[row]);
         let at = self.now();
         if commits.len() == COMMITS_MAX {
             commits.pop_front();
         }
-        // Whoever has committed later may say so sooner.
+        // A later commit may be recorded first.
         let place = commits.iter().rposition(|commit| commit.version < version).map_or(0, |place| place + 1);
         commits.insert(place, Commit { version, at, writer: writer.to_owned() });
     }
@@ -78,7 +77,7 @@ impl History {
         lock(&self.rows[row]).back().cloned()
     }
 
-    /// The highest version that was committed by then, as far as it is remembered.
+    /// The highest version that was committed by this time, among those that are kept.
     pub fn version_at(&self, row: usize, at: Duration) -> u64 {
         lock(&self.rows[row]).iter().rev().find(|commit| commit.at <= at).map_or(0, |commit| commit.version)
     }
@@ -89,7 +88,7 @@ impl History {
     }
 }
 
-/// Whether parts of a cluster that its clients rely on are in trouble, or were when deletes that have not arrived yet were sent.
+/// Whether a part that clients rely on has a fault, or had one when deletes were sent that have not arrived yet.
 #[derive(Debug, Default)]
 struct Trouble {
     faults: usize,
@@ -98,56 +97,56 @@ struct Trouble {
     settled: u64,
 }
 
-/// What the readers of a cluster must see.
+/// The least versions that reads of a cluster have to return.
 #[derive(Debug)]
 pub struct Sight {
-    /// The version of each row whose deletes have all come to this cluster, as its invalidator and its router say.
+    /// The version of each row whose deletes have all reached this cluster, as its invalidator and its router report.
     delivered: Vec<AtomicU64>,
-    /// When each row had these versions delivered.
+    /// The times at which versions of each row were delivered.
     course: Vec<Mutex<Vec<(Duration, u64)>>>,
-    /// The version of each row whose writer was told by this cluster that it has deleted the key, and the time without trouble that it was in.
-    told: Vec<Mutex<(u64, u64)>>,
+    /// For each row, the last version whose delete this cluster has confirmed to the writer, and the generation of
+    /// the calm period in which it did.
+    confirmed: Vec<Mutex<(u64, u64)>>,
     trouble: Mutex<Trouble>,
 }
 
-/// What a read that begins now must see.
+/// The least version that a read which begins now has to return.
 #[derive(Clone, Copy, Debug)]
 pub struct Least {
-    /// What has come to the cluster.
+    /// The version whose deletes have reached the cluster.
     pub delivered: u64,
-    told: Option<(u64, u64)>,
+    confirmed: Option<(u64, u64)>,
 }
 
 impl Sight {
-    /// That of a cluster of these rows.
+    /// The state of a cluster with this many rows.
     pub fn of(rows: usize) -> Self {
         Sight {
             delivered: (0..rows).map(|_| AtomicU64::new(0)).collect(),
             course: (0..rows).map(|_| Mutex::default()).collect(),
-            told: (0..rows).map(|_| Mutex::default()).collect(),
+            confirmed: (0..rows).map(|_| Mutex::default()).collect(),
             trouble: Mutex::default(),
         }
     }
 
-    /// Something that its clients rely on is in trouble.
+    /// A fault begins in a part that clients rely on.
     pub fn fault_begins(&self) {
         let mut trouble = lock(&self.trouble);
         trouble.faults += 1;
         trouble.generation += 1;
     }
 
-    /// It is not any more.
     pub fn fault_ends(&self) {
         lock(&self.trouble).faults -= 1;
     }
 
-    /// The present generation, if there is no fault: to be settled once all deletes until now have arrived.
+    /// The current generation, if there is no fault; it is settled once all deletes until now have arrived.
     pub fn calms(&self) -> Option<u64> {
         let trouble = lock(&self.trouble);
         (trouble.faults == 0).then_some(trouble.generation)
     }
 
-    /// The present time without trouble, if it is one.
+    /// The generation of the current calm period: no fault, and no delete from before is missing.
     pub fn calm(&self) -> Option<u64> {
         let trouble = lock(&self.trouble);
         (trouble.faults == 0 && trouble.settled == trouble.generation).then_some(trouble.generation)
@@ -171,24 +170,28 @@ impl Sight {
         course[..course.partition_point(|(at, _)| *at <= time)].last().map_or(0, |(_, version)| *version)
     }
 
-    /// A writer has deleted the key of what it has written, in this time without trouble.
-    pub fn told(&self, row: usize, version: u64, calm: u64) {
-        let mut told = lock(&self.told[row]);
-        if told.1 != calm || told.0 < version {
-            *told = (version, calm);
+    /// The cluster has confirmed the delete of a written row to its writer, in this calm period.
+    pub fn confirmed(&self, row: usize, version: u64, calm: u64) {
+        let mut confirmed = lock(&self.confirmed[row]);
+        if confirmed.1 != calm || confirmed.0 < version {
+            *confirmed = (version, calm);
         }
     }
 
-    /// What a read that begins now must see.
+    /// The least version that a read which begins now has to return.
     pub fn least(&self, row: usize) -> Least {
         let delivered = self.delivered[row].load(Ordering::SeqCst);
-        let (version, generation) = *lock(&self.told[row]);
-        Least { delivered, told: self.calm().filter(|calm| *calm == generation).map(|calm| (version, calm)) }
+        let (version, generation) = *lock(&self.confirmed[row]);
+        Least {
+            delivered,
+            confirmed: self.calm().filter(|calm| *calm == generation).map(|calm| (version, calm)),
+        }
     }
 
-    /// What a read that has ended had to see because its cluster has told a writer, if there was no trouble meanwhile.
+    /// The version that a read which has ended had to see because its delete was confirmed, if no fault began during
+    /// the read.
     pub fn still(&self, least: Least) -> Option<u64> {
-        least.told.filter(|(_, calm)| self.calm() == Some(*calm)).map(|(version, _)| version)
+        least.confirmed.filter(|(_, calm)| self.calm() == Some(*calm)).map(|(version, _)| version)
     }
 }
 
@@ -201,7 +204,7 @@ mod tests {
     fn what_a_writer_was_told_counts_in_its_time_without_trouble() {
         let sight = Sight::of(1);
         let calm = sight.calm().expect("nothing has happened");
-        sight.told(0, 5, calm);
+        sight.confirmed(0, 5, calm);
         let before = sight.least(0);
         assert_eq!(sight.still(before), Some(5));
         sight.fault_begins();

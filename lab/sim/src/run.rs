@@ -179,7 +179,6 @@ struct Expiries {
     seconds: Vec<u32>,
 }
 
-/// Never.
 const NEVER: u32 = u32::MAX;
 
 impl Expiries {

@@ -13,7 +13,6 @@ pub enum Size {
     /// A share of all keys, in percent.
     Percent(f64),
     Objects(u64),
-    /// A number of bytes.
     Bytes(u64),
 }
 

@@ -26,7 +26,6 @@ pub(crate) enum Fault {
     Loss,
     /// No packet passes between a host and all or most others for many seconds.
     Isolation,
-    /// etcd has no leader.
     NoLeader,
 }
 

@@ -17,11 +17,9 @@ use std::time::Duration;
 
 const NODES: [u8; 4] = [1, 2, 3, 4];
 const THREADS: u32 = 4;
-/// Keys of a get.
 const KEYS_MAX: u64 = 6;
 /// Keys that are stored to see whether a node is used: so many that each node has one.
 const PROBES: u64 = 32;
-/// The last fault ends.
 const LAST_FAULT: Duration = Duration::from_secs(4);
 /// A client sends a probe at least so often: ten seconds and up to half of that.
 const PROBE_MAX: Duration = Duration::from_secs(15);

@@ -81,7 +81,7 @@ impl Wire {
         }
     }
 
-    /// The next reply of the text protocols; what has come in words, if it is none.
+    /// The next reply of the text protocols; the received text, if it is no reply.
     pub(crate) fn reply(&mut self) -> io::Result<Result<Reply<'_>, String>> {
         loop {
             match read(&self.inbox[self.at..], VALUE_MAX) {
@@ -124,12 +124,13 @@ impl Wire {
     }
 }
 
-/// The beginning of what is no reply.
+/// The first bytes of a malformed reply.
 fn shown(bytes: &[u8]) -> String {
     bytes[..bytes.len().min(100)].escape_ascii().to_string()
 }
 
-/// Whether an error means that the server has not answered for too long, and not that the connection is gone.
+/// Whether an error means that the server has not replied for too long, and not that the connection
+/// is closed.
 pub(crate) fn is_stall(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
@@ -161,7 +162,7 @@ impl Client {
         }
     }
 
-    /// One that speaks anything over anything.
+    /// A client with a random protocol over a random transport.
     pub(crate) fn random(field: &Field, random: &mut Rng) -> Option<Self> {
         Self::open(field, Carrier::random(random), Speech::random(random))
     }
@@ -177,15 +178,15 @@ impl Client {
         Ok(client)
     }
 
-    /// The connection, for what is not a request of every protocol.
+    /// The connection, for commands that only one protocol has.
     pub(crate) fn wire(&mut self) -> &mut Wire {
         &mut self.wire
     }
 
-    /// Asks all, then reads all answers.
+    /// Sends all requests, then reads all answers.
     ///
     /// # Errors
-    /// If the connection breaks; how many answers had come.
+    /// If the connection breaks, with the answers so far.
     pub(crate) fn call(&mut self, requests: &[Request]) -> Result<Vec<Answer>, (Vec<Answer>, io::Error)> {
         let mut bytes = Vec::new();
         for request in requests {
@@ -204,11 +205,11 @@ impl Client {
         Ok(answers)
     }
 
-    /// Asks for many keys at once.
+    /// Requests many keys at once.
     pub(crate) fn many(&mut self, names: &[Vec<u8>]) -> io::Result<SeenAll> {
         let mut bytes = Vec::new();
         if names.is_empty() && self.speech == Speech::Text {
-            // A get of nothing is an error; any other command tells as well that the server answers.
+            // A get without keys is an error; any other command shows too that the server answers.
             self.wire.send(b"version\r\n")?;
             let line = self.wire.line()?;
             return Ok(if line.starts_with("VERSION ") { Ok(Vec::new()) } else { Err(line) });

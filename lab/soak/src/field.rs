@@ -1,4 +1,5 @@
-//! What all parts of a run share: where the server is, how long it goes on, what was done, what went wrong.
+//! The state that all parts of a run share: the server, the end of the run, the counts and the
+//! failures.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
@@ -9,13 +10,13 @@ use guira_sync::clock::Stopwatch;
 
 use crate::link::Addresses;
 
-/// Failures that are kept: the first tell most.
+/// The most failures that are kept: the first ones are the most useful.
 const FAILURES_MAX: usize = 20;
 
 /// Operations on the whole server that are remembered for the message of a failure.
 const REMEMBERED: usize = 30;
 
-/// How often a pause looks whether the run is over.
+/// How often a pause checks whether the run is over.
 const LOOK: Duration = Duration::from_millis(20);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +27,7 @@ pub(crate) enum Losses {
     Wrong,
 }
 
-/// What all parts of a run share.
+/// State shared by all parts of a run.
 #[derive(Debug)]
 pub(crate) struct Field {
     /// Whether connections of checked clients may break.
@@ -77,7 +78,7 @@ impl Field {
         self.stopped.store(true, Ordering::Relaxed);
     }
 
-    /// Waits, but no longer than the run goes on.
+    /// Waits, but not beyond the end of the run.
     pub(crate) fn pause(&self, time: Duration) {
         let begin = Stopwatch::start();
         while self.goes_on() && begin.elapsed() < time {
@@ -85,7 +86,7 @@ impl Field {
         }
     }
 
-    /// Something is wrong: the run ends.
+    /// Records a failure, which ends the run.
     pub(crate) fn fail(&self, what: impl Into<String>) {
         let mut failures = lock(&self.failures);
         if failures.len() < FAILURES_MAX {

@@ -1,9 +1,11 @@
-//! What may be read: of every key, what was announced, what was acknowledged, and what is gone for good.
+//! The history of every key: announced and acknowledged writes, and removals.
 //!
-//! Every key has one writer. It *announces* a sequence number before it writes and *settles* it when the answer has come. A reader *claims* a
-//! key before it asks: it may read nothing older than what was acknowledged then, nothing that was known to be gone, and nothing
-//! older than what anybody has read before; and nothing newer than what is announced when the answer has come. A miss is always
-//! legal, but it settles something too: what had been acknowledged before it began must never be read again.
+//! Every key has one writer. It *announces* a sequence number before it writes, and *settles* it
+//! when the reply has arrived. A reader *claims* a key before its request: it may read nothing
+//! older than the last acknowledged value, nothing that was known to be gone, and nothing older
+//! than any value that was read before; and nothing newer than the last value announced when the
+//! reply arrives. A miss is always legal, but it settles something too: a value that was
+//! acknowledged before the miss must never be read again.
 //!
 //! Time to live is measured by a clock of whole seconds that each worker reads once a round, so a value that is
 //! about to expire may be missed on one connection and found on another an instant later. Misses of such values settle
@@ -22,21 +24,21 @@ const REMEMBERED: usize = 12;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Short values, and so few that all fit.
+    /// Short values, few enough that all fit.
     Warm,
-    /// Values of all lengths, more than fit.
+    /// Values of all lengths, more than fit in memory.
     Bulk,
     Up,
     Down,
 }
 
-/// What is known of a key.
+/// The history of a key.
 #[derive(Debug)]
 pub(crate) struct Log {
     life: u32,
-    /// The number of the last write that was begun.
+    /// The number of the last announced write.
     announced: u64,
-    /// The number of the last write whose answer has come.
+    /// The number of the last write with a reply.
     settled: u64,
     /// The number of the last write that took effect.
     acknowledged: u64,
@@ -59,22 +61,22 @@ pub(crate) struct Log {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mortal {
     No,
-    /// It does, at a time that is not known yet.
+    /// The value expires, at a time that is not known yet.
     Some,
-    /// After this moment it must be gone.
+    /// The value must be gone after this moment.
     Until(u64),
 }
 
-/// What a reader holds against the answer.
+/// The state against which a reader checks the answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Claim {
-    /// The key, in the life in which it was asked for.
+    /// The key, in the life in which it was requested.
     pub(crate) owner: Owner,
     floor: u64,
     acknowledged: u64,
     announced: u64,
     mortal: bool,
-    /// It would be found if nothing were ever evicted.
+    /// Whether the value would be found if nothing were ever evicted.
     expected: bool,
 }
 
@@ -184,7 +186,7 @@ impl Log {
         *self = Log { life, recent, ..Log::new() };
     }
 
-    /// The answer to a write has come: remembers what was done.
+    /// Records the reply to a write.
     pub(crate) fn remember(&mut self, now: u64, sequence: u64, what: &'static str, outcome: &'static str) {
         self.settled = self.settled.max(sequence);
         if self.recent.len() == REMEMBERED {
@@ -225,7 +227,7 @@ impl History {
         self.keys[key].1.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whose values the key holds now.
+    /// The owner of the key's present values.
     pub(crate) fn owner(&self, key: usize) -> Owner {
         Owner { key: key as u32, life: self.log(key).life }
     }
@@ -234,7 +236,7 @@ impl History {
         value::name(&self.prefix, owner)
     }
 
-    /// A reader is about to ask.
+    /// The claim of a reader that is about to send a request.
     pub(crate) fn claim(&self, key: usize, now: u64) -> Claim {
         let log = self.log(key);
         let over = if log.is_over(now) { log.acknowledged + 1 } else { 0 };
@@ -315,7 +317,7 @@ impl History {
         if self.kind(owner.key as usize) == Kind::Up { up } else { HIGH - up }
     }
 
-    /// What is acknowledged of each key; taken before everything is removed.
+    /// The acknowledged value of each key; taken before everything is removed.
     pub(crate) fn snapshot(&self) -> Vec<(u32, u64)> {
         let state = |key| {
             let log = self.log(key);

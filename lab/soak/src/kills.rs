@@ -54,11 +54,11 @@ enum Ending {
     StoppedUnderLoad,
 }
 
-/// What the next start may find.
+/// The items that the next start may find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Finds {
     Nothing,
-    /// What lies in no damaged block.
+    /// The items outside damaged blocks.
     Part,
     PartOrNothing,
     Everything,
@@ -68,19 +68,19 @@ enum Finds {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Found {
     Nothing,
-    /// All but what was dropped, or evicted.
+    /// All items except dropped or evicted ones.
     Part,
     All,
 }
 
-/// What is known of the server before.
+/// The state of the server before.
 #[derive(Debug)]
 struct Past {
     field: Field,
     history: History,
-    /// How much had been evicted when it began.
+    /// The evictions at its start.
     evictions: Option<u64>,
-    /// What every key held, if nothing was written since.
+    /// The items of all keys, if nothing was written since.
     kept: Option<Vec<Option<Kept>>>,
     finds: Finds,
 }
@@ -253,7 +253,7 @@ fn keep(field: &Field, history: &History) -> Result<Vec<Option<Kept>>, String> {
         .collect()
 }
 
-/// Looks at what a start has found, by what it says and by what is there.
+/// Checks the items after a start, by the server's log and by reading them.
 fn look(server: &ServerProcess, field: &Field, past: Option<Past>, total: &Field) {
     let lines = server.lines();
     let said = lines.iter().find(|line| line.starts_with("region ")).cloned().unwrap_or_default();
@@ -301,7 +301,7 @@ fn look(server: &ServerProcess, field: &Field, past: Option<Past>, total: &Field
     }
 }
 
-/// Compares what is there with what was; how many keys hold something, and how many nothing.
+/// Compares the items with those before; returns the number of keys with an item, and without.
 fn compare(field: &Field, past: &Past, all: Found) -> Result<(u64, u64), String> {
     let failed = |error| format!("cannot read what is back: {error}");
     let mut client = Client::try_open(field, Carrier::Unix, Speech::Meta).map_err(failed)?;

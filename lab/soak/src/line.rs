@@ -31,7 +31,7 @@ impl Line {
         self.0.reply()?.map_err(io::Error::other)
     }
 
-    pub(crate) fn ask(&mut self, request: &str) -> io::Result<String> {
+    pub(crate) fn request(&mut self, request: &str) -> io::Result<String> {
         self.send(request.as_bytes())?;
         self.line()
     }

@@ -14,7 +14,7 @@ use rustls::{ClientConnection, StreamOwned};
 /// How long an answer may take: the machine may be busy with a lot else.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What a client is connected over.
+/// The transport of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Carrier {
     Tcp,
@@ -27,7 +27,7 @@ impl Carrier {
         [Carrier::Tcp, Carrier::Unix, Carrier::Tls][random.below(3) as usize]
     }
 
-    /// One of those that carry bytes as they are.
+    /// A random transport without encryption.
     pub(crate) fn plain(random: &mut Rng) -> Self {
         [Carrier::Tcp, Carrier::Unix][random.below(2) as usize]
     }
@@ -69,7 +69,7 @@ impl Addresses {
     /// Connects, and shakes hands if there is TLS.
     ///
     /// # Errors
-    /// What the system or TLS says.
+    /// The error of the system or of TLS.
     pub(crate) fn open(&self, carrier: Carrier) -> io::Result<Link> {
         let mut plain = self.raw(carrier)?;
         let (Carrier::Tls, Some((address, connector))) = (carrier, &self.tls) else {

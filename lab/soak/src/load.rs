@@ -1,4 +1,4 @@
-//! Everything at once against one server, and what is left of it afterwards.
+//! All loads at once against one server, and its resources afterwards.
 
 use std::time::Duration;
 
@@ -58,7 +58,7 @@ pub(crate) fn run(plan: &Plan) -> Result<Vec<String>, String> {
     judge_memory(&field, &course, ceiling, connections);
     end(&field, &mut server);
     report::counts(&field, seconds);
-    tell(&course, before, after, ceiling);
+    report_course(&course, before, after, ceiling);
     report::line("resident at the start", &mebibytes(start));
     let counts = field.counts();
     let checked =
@@ -66,7 +66,7 @@ pub(crate) fn run(plan: &Plan) -> Result<Vec<String>, String> {
     report::line("seconds", &format!("{seconds:.1}"));
     report::line("checked operations a second", &format!("{:.0}", checked as f64 / seconds));
     report::line("lines in the server's log", &server.line_count().to_string());
-    tell_misses(&field);
+    report_misses(&field);
     judge_refusals(&field, checked);
     Ok(report::verdict("load", &field, plan.seed, &server.lines()))
 }
@@ -146,7 +146,7 @@ fn everything(
     })
 }
 
-/// Looks whether the server lives, and at what it says.
+/// Checks that the server is alive, and reads its log.
 fn watch(field: &Field, server: &mut ServerProcess) {
     if let Some(status) = server.ended() {
         field.fail(format!("the server ended with {status}"));
@@ -156,7 +156,7 @@ fn watch(field: &Field, server: &mut ServerProcess) {
     }
 }
 
-/// What the server has once it has let go of the connections by which its start was waited for.
+/// The server's resources after the connections of its start are closed.
 fn at_rest(field: &Field) -> Result<Holdings, String> {
     let begin = Stopwatch::start();
     while begin.elapsed() < REST {
@@ -176,7 +176,7 @@ fn at_rest(field: &Field) -> Result<Holdings, String> {
 fn wait_for_rest(field: &Field, before: Holdings) -> Holdings {
     let begin = Stopwatch::start();
     loop {
-        // First, so that the connection that asks has come and gone.
+        // Read first, so that the connection of this query is closed again.
         let connections = stat(field, "curr_connections");
         let after = Process::new(field.pid).holdings();
         if connections == Some(1) && after == before {
@@ -228,7 +228,7 @@ fn judge_refusals(field: &Field, checked: u64) {
     }
 }
 
-fn tell(course: &Course, before: Holdings, after: Holdings, ceiling: u64) {
+fn report_course(course: &Course, before: Holdings, after: Holdings, ceiling: u64) {
     let (at, highest) = course.highest();
     let (samples, above) = course.above(ceiling);
     let (first, last) = course.thirds();
@@ -244,7 +244,7 @@ fn tell(course: &Course, before: Holdings, after: Holdings, ceiling: u64) {
     report::line("threads", &text(before.threads, course.threads, after.threads));
 }
 
-fn tell_misses(field: &Field) {
+fn report_misses(field: &Field) {
     let counts = field.counts();
     let count = |what: &str| counts.get(what).copied().unwrap_or(0) as f64;
     for (name, hits, misses) in [

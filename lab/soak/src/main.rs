@@ -11,8 +11,8 @@
 //! router: a router before servers that hang, die and are slow; only when asked for
 //! ```
 //!
-//! It uses no part of the server: what it knows of the protocols is written here anew, so that one mistake does not
-//! hide another.
+//! It shares no code with the server: the protocols are written here a second time, so that one
+//! mistake does not hide another.
 
 #![forbid(unsafe_code)]
 
@@ -51,13 +51,12 @@ use crate::plan::Plan;
 struct Args {
     /// Parts to run; all but `pauses` and `router` when left out.
     parts: Vec<Part>,
-    /// The binary `guira`.
     #[arg(long, value_name = "PATH")]
     guira: PathBuf,
     /// The engine that the server runs; `mica:erew` names an access mode too.
     #[arg(long, value_name = "NAME", default_value = "memc3")]
     engine: String,
-    /// Of all random choices; taken from the clock when left out.
+    /// The seed of all random choices; taken from the clock by default.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// How long the load lasts. Up to two minutes there is less of everything.
@@ -92,7 +91,7 @@ enum Part {
     Load,
     /// Memory that is full.
     Full,
-    /// A server that is killed and goes on.
+    /// A server that is killed and restarted.
     Kills,
     /// A server that others take over from.
     Takeovers,

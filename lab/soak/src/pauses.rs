@@ -71,7 +71,7 @@ impl Seen {
         self.longest[client].fetch_max(since.elapsed().as_micros() as u64, Ordering::Relaxed);
     }
 
-    /// The longest waits in milliseconds; from now on they are noted anew.
+    /// The longest waits in milliseconds since the last call.
     fn take_longest(&self) -> [f64; CLIENTS + 1] {
         std::array::from_fn(|client| self.longest[client].swap(0, Ordering::Relaxed) as f64 / 1000.0)
     }
@@ -103,7 +103,7 @@ impl Line {
     }
 }
 
-/// What a client stores under a key for the `version`th time.
+/// The value that a client stores under a key as its `version`th.
 fn value_of(key: u64, version: u64) -> Vec<u8> {
     let mut random = Rng::part(key, version);
     (0..VALUE / 8).flat_map(|_| random.next_u64().to_le_bytes()).collect()
@@ -152,7 +152,7 @@ fn measure(
     std::thread::scope(|scope| -> Result<(), String> {
         for number in 0..CLIENTS {
             let (seen, random) = (&seen, Rng::part(plan.seed, number as u64));
-            scope.spawn(move || ask(seen, address, (number as u64, keys), random));
+            scope.spawn(move || run_client(seen, address, (number as u64, keys), random));
         }
         scope.spawn(|| connect(&seen, address));
         let result = (0..plan.takeovers).try_for_each(|_| {
@@ -162,7 +162,7 @@ fn measure(
         seen.is_over.store(true, Ordering::Relaxed);
         result
     })?;
-    let is_lost = |line: &mut Line| line.ask("version\r\n").is_err();
+    let is_lost = |line: &mut Line| line.request("version\r\n").is_err();
     let lost = idle.iter_mut().filter_map(|line| is_lost(line).then_some(())).count();
     if lost > 0 {
         seen.fail(format!("{lost} idle connections were closed"));
@@ -198,7 +198,7 @@ fn fill(address: SocketAddr, keys: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Has a server take over. Returns the longest that a client has waited, in milliseconds.
+/// Runs a takeover. Returns the longest wait of a client, in milliseconds.
 fn take_over(plan: &Plan, folder: &Scratch, server: &mut ServerProcess, seen: &Seen) -> Result<f64, String> {
     std::thread::sleep(CALM);
     let calm = seen.take_longest();
@@ -211,8 +211,8 @@ fn take_over(plan: &Plan, folder: &Scratch, server: &mut ServerProcess, seen: &S
         seen.fail(format!("the server ended with {status}: {}", server.errors()));
     }
     let said = server.errors();
-    let told = said.lines().find(|line| line.contains("the new server took over")).unwrap_or_default();
-    let times: Vec<&str> = told.split(' ').filter(|word| word.starts_with("us")).collect();
+    let report = said.lines().find(|line| line.contains("the new server took over")).unwrap_or_default();
+    let times: Vec<&str> = report.split(' ').filter(|word| word.starts_with("us")).collect();
     *server = next;
     let longest = |waits: [f64; CLIENTS + 1]| waits.into_iter().fold(0.0, f64::max);
     println!("  {waits:.1?} ms, before {:.1} ms; {}", longest(calm), times.join(" "));
@@ -220,7 +220,7 @@ fn take_over(plan: &Plan, folder: &Scratch, server: &mut ServerProcess, seen: &S
 }
 
 /// Gets and sets the keys of one client, which knows what it has stored.
-fn ask(seen: &Seen, address: SocketAddr, (number, keys): (u64, u64), mut random: Rng) {
+fn run_client(seen: &Seen, address: SocketAddr, (number, keys): (u64, u64), mut random: Rng) {
     let mut versions: HashMap<u64, u64> = HashMap::new();
     let mut again = || -> io::Result<()> {
         let mut line = Line::open(address)?;
@@ -255,11 +255,11 @@ fn ask(seen: &Seen, address: SocketAddr, (number, keys): (u64, u64), mut random:
     }
 }
 
-/// Connects, asks and leaves, all the time.
+/// Connects, sends a request and disconnects, repeatedly.
 fn connect(seen: &Seen, address: SocketAddr) {
     while seen.goes_on() {
         let since = Stopwatch::start();
-        let answer = Line::open(address).and_then(|mut line| line.ask("version\r\n"));
+        let answer = Line::open(address).and_then(|mut line| line.request("version\r\n"));
         if !answer.as_ref().is_ok_and(|line| line.starts_with("VERSION")) {
             seen.fail(format!("a new connection: {answer:?}"));
         }

@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What a run is to do.
+/// The options of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) binary: PathBuf,
     /// The engine that it runs; `mica:erew` names an access mode too.
     pub(crate) engine: String,
-    /// Of all random choices. What threads and sockets make of them differs from run to run.
+    /// The seed of all random choices. The timing of threads and sockets still differs from run to
+    /// run.
     pub(crate) seed: u64,
     pub(crate) length: Duration,
     /// Memory of the server, in MiB.

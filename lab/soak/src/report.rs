@@ -12,7 +12,7 @@ pub(crate) fn mebibytes(bytes: u64) -> String {
     format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
 }
 
-/// Prints what was done how often.
+/// Prints the counts of all operations.
 pub(crate) fn counts(field: &Field, seconds: f64) {
     println!("{:<44} {:>12} {:>10}", "what", "times", "a second");
     for (what, times) in field.counts() {
@@ -25,7 +25,7 @@ pub(crate) fn line(what: &str, value: &str) {
     println!("{what:<44} {value}");
 }
 
-/// Prints, and returns, what went wrong, with the seed and what was done to the whole server before.
+/// Prints and returns the failures, with the seed and the last commands to the whole server.
 pub(crate) fn verdict(part: &str, field: &Field, seed: u64, said: &[String]) -> Vec<String> {
     let failures = field.failures();
     let wrong = field.counts().get("wrong answers").copied().unwrap_or(0);

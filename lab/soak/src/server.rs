@@ -12,7 +12,8 @@ use crate::plan::Plan;
 /// How long a start may take.
 const START_MAX: Duration = Duration::from_secs(30);
 
-/// What the server logs when it finds a spoilt certificate, which it is given now and then.
+/// The log message of a server that finds a spoilt certificate, which the run produces now and
+/// then.
 const CERTIFICATES_SPOILT: &str = "cannot reload certificates";
 
 /// Whether a line of the log reports a failure.

@@ -1,7 +1,8 @@
-//! A server that others take over from, again and again, while clients go on.
+//! A server that is taken over repeatedly while clients use it.
 //!
-//! No connection is closed, none is refused, no answer is wrong and nothing is lost. Now and then a successor cannot take over, and the
-//! server goes on. Values are short: one of more than 16 KiB that takes too long to arrive may be cut off.
+//! No connection is closed, none is refused, no reply is wrong and nothing is lost. Some successors
+//! cannot take over, and the server resumes. Values are short: one of more than 16 KiB that takes
+//! too long to arrive may be cut off.
 
 use std::path::Path;
 use std::time::Duration;
@@ -38,7 +39,7 @@ const END_MAX: Duration = Duration::from_secs(30);
 
 const LONG: Duration = Duration::from_secs(3600);
 
-/// Has servers take over as often as the plan says. Returns what failed.
+/// Runs as many takeovers as the plan says. Returns the failures.
 pub(crate) fn run(plan: &Plan) -> Result<Vec<String>, String> {
     if !has_option(&plan.binary, "--takeover") {
         println!("takeovers: skipped: this guira has no --takeover");
@@ -147,18 +148,19 @@ fn ended(field: &Field, server: &mut ServerProcess) {
     }
 }
 
-/// Connects, asks and leaves, all the time: nobody may be refused. Counts how long the longest of them has waited.
+/// Connects, sends a request and disconnects in a loop: no connection may be refused. Records the
+/// longest wait.
 fn connect(field: &Field) {
     let mut counters = field.counters();
     let mut longest = Duration::ZERO;
     while field.goes_on() {
         let begin = Stopwatch::start();
-        let asked = Client::try_open(field, Carrier::Tcp, Speech::Text).and_then(|mut client| {
+        let requested = Client::try_open(field, Carrier::Tcp, Speech::Text).and_then(|mut client| {
             client.wire().send(b"version\r\n")?;
             client.wire().line()
         });
         longest = longest.max(begin.elapsed());
-        match asked {
+        match requested {
             Ok(line) if line.starts_with("VERSION") => counters.one("connections made"),
             Ok(line) => field.fail(format!("a new connection is told {line:?}")),
             Err(error) => field.fail(format!("a new connection is refused: {error}")),

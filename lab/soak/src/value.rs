@@ -1,4 +1,4 @@
-//! Values that tell where they come from.
+//! Values that identify their origin.
 //!
 //! A value is one or more *segments*. The first is stored by `set` and its like, further ones come before or after it by
 //! `prepend` and `append`. A segment names its key, its sequence number and the sequence number that the value
@@ -14,7 +14,8 @@ use guira_workload::rng::mix64;
 /// Bytes of a segment before its filling.
 pub(crate) const HEADER: usize = 32;
 
-/// Whose value it is: a key, and which of its lives. A key begins a new life, under a new name, when a write to it has become uncertain.
+/// The owner of a value: a key, and one of its lives. A key begins a new life, under a new name,
+/// when a write to it has become uncertain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub(crate) key: u32,
@@ -31,12 +32,12 @@ pub(crate) enum Place {
     Before = 2,
 }
 
-/// What a segment says of itself.
+/// The header of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
     pub(crate) place: Place,
     pub(crate) sequence: u64,
-    /// What the value's number was before; 0 for the base.
+    /// The previous sequence number of the value; 0 for the base.
     pub(crate) before: u64,
 }
 
@@ -48,7 +49,7 @@ pub(crate) struct Whole {
     pub(crate) base: u64,
 }
 
-/// What a key is called; some names are as long as they may be.
+/// The name of a key; some names have the maximum length.
 pub(crate) fn name(prefix: &str, owner: Owner) -> Vec<u8> {
     let mut name = format!("{prefix}-{}-{}", owner.key, owner.life).into_bytes();
     match owner.key % 16 {
@@ -93,7 +94,7 @@ fn fill(owner: Owner, sequence: u64) -> impl Iterator<Item = u8> {
 /// Checks a value that was read.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The fault of the value.
 pub(crate) fn check(owner: Owner, value: &[u8]) -> Result<Whole, String> {
     let mut segments = Vec::new();
     let mut rest = value;

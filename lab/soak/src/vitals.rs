@@ -1,4 +1,4 @@
-//! What the system tells of the server's process.
+//! The system's figures of the server's process.
 
 use std::fs;
 use std::time::Duration;
@@ -7,10 +7,10 @@ use guira_harness::process::Process;
 
 use crate::field::Field;
 
-/// How often memory is looked at.
+/// How often memory is measured.
 const EVERY: Duration = Duration::from_millis(100);
 
-/// What each descriptor of the process is, and of sockets the system's own line about it.
+/// The target of each descriptor of the process, with the system's line about it for sockets.
 pub(crate) fn descriptors(pid: u32) -> Vec<String> {
     let tables = ["tcp", "tcp6", "udp", "udp6", "unix"].map(|table| {
         let text = fs::read_to_string(format!("/proc/{pid}/net/{table}")).unwrap_or_default();
@@ -23,13 +23,13 @@ pub(crate) fn descriptors(pid: u32) -> Vec<String> {
             Some(format!("{table} {}", line.trim()))
         })
     };
-    let tell = |entry: fs::DirEntry| {
+    let describe = |entry: fs::DirEntry| {
         let name = fs::read_link(entry.path()).unwrap_or_default().to_string_lossy().into_owned();
         let about = about(&name).unwrap_or_default();
         format!("{} {name} {about}", entry.file_name().to_string_lossy())
     };
     let entries = fs::read_dir(format!("/proc/{pid}/fd"));
-    entries.map_or_else(|_| Vec::new(), |entries| entries.flatten().map(tell).collect())
+    entries.map_or_else(|_| Vec::new(), |entries| entries.flatten().map(describe).collect())
 }
 
 /// Resident memory over time, and the most descriptors and threads.

@@ -20,9 +20,7 @@ use crate::{Expiry, KeyShape, Model, OnMiss, Popularity};
 /// The contents of the three files of a workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Files<'a> {
-    /// `config.json`.
     pub config: &'a str,
-    /// `sizes.json`.
     pub sizes: &'a str,
     /// `pop.json`.
     pub popularity: &'a str,

@@ -19,7 +19,6 @@ pub enum OnMiss {
 pub struct Expiry(SizeModel);
 
 impl Expiry {
-    /// Never.
     pub const NEVER: Expiry = Expiry(SizeModel::Constant(0));
 
     /// This many seconds after they were stored; 0 means never.

@@ -150,7 +150,6 @@ impl Recipe {
         })
     }
 
-    /// The requests, in their order.
     #[must_use]
     pub fn requests(&self) -> Requests {
         Requests::new(self)

@@ -1,7 +1,7 @@
 //! A node: the server with the engine that its options name.
 //!
-//! The server is generic over its engine, and this crate is the only one in which it is compiled for each of them. That
-//! takes longer than the rest of the server, so whoever changes or tests the server does not wait for it.
+//! The server is generic over its engine, and only this crate compiles it for each engine. That
+//! takes longer than the rest of the server, so changes and tests of the server do not wait for it.
 
 #![forbid(unsafe_code)]
 

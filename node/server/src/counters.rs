@@ -1,5 +1,6 @@
-//! What the server counts beside commands and the engine: a row each. What `stats` shows, docs/reference/metrics.md, counter `stats reset` resets, and what lasts
-//! across a restart follow from the rows.
+//! The counters of the server, beside those of commands and the engine: one row each. The rows
+//! define `stats`, docs/reference/metrics.md, which counters `stats reset` resets, and which last
+//! across a restart.
 
 use guira_commands::CommandCount;
 use guira_serving::TrafficCount;
@@ -7,7 +8,7 @@ use guira_sync::atomic::{AtomicU64, Ordering};
 use guira_sync::counters::Counters;
 
 guira_sync::counters! {
-    /// What each worker counts; `stats` shows the sums.
+    /// Counters of each worker; `stats` shows their sums.
     pub(crate) enum WorkerCount {
         AuthCommands = "auth_cmds", Count, "Logins.";
         AuthErrors = "auth_errors", Count, "Logins that failed.";
@@ -41,7 +42,7 @@ guira_sync::counters! {
 }
 
 impl WorkerCount {
-    /// The same among the counters of connections, if it is one of them.
+    /// The matching counter of connections, if there is one.
     pub(crate) fn traffic(self) -> Option<TrafficCount> {
         match self {
             WorkerCount::BytesRead => Some(TrafficCount::BytesRead),

@@ -1,10 +1,11 @@
 //! How long requests take: histograms for each worker, of a sample of its batches and rounds.
 //!
-//! Three times are measured. The *service* time of a request: from when its batch was begun until all of the batch was executed,
-//! which is when its reply can leave. The time in the *queue*: from when the worker has looked at its sockets until the connection
-//! has its turn. And that of a *round* of the worker: input that arrives during one waits until it is over, and no longer.
+//! Three times are measured. The *service* time of a request: from the start of its batch to its
+//! end, when the reply can be sent. The time in the *queue*: from the worker's poll until the turn
+//! of the connection. And the time of a *round* of the worker: input that arrives during a round
+//! waits until it ends, and no longer.
 //!
-//! One batch in [`GAP`] is measured, and one round, about: asking for the time costs as much as a get.
+//! About one batch and one round in [`GAP`] are measured: reading the clock costs as much as a get.
 
 use crate::sampler::Sampler;
 use guira_commands::Item;
@@ -20,13 +21,12 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Series {
     Get,
-    /// touch, gat.
     Touch,
     Set,
     Delete,
     Arithmetic,
     Lease,
-    /// What has no key, and me.
+    /// Commands without a key, and me.
     Other,
     Queue,
     Round,
@@ -66,7 +66,7 @@ impl Series {
         }
     }
 
-    /// What a request is counted as.
+    /// The series of a request.
     pub(crate) fn of(item: &Item<'_>) -> Self {
         match item {
             Item::Get(get) | Item::KeyOfGet(get) => Self::of_form(get.form),
@@ -88,7 +88,7 @@ impl Series {
     }
 }
 
-/// What one worker has measured. Only it writes, and any thread reads.
+/// The measurements of one worker. Only it writes them, and any thread reads them.
 #[derive(Debug, Default)]
 pub(crate) struct Latencies {
     times: [Times; Series::COUNT],
@@ -104,7 +104,7 @@ impl Latencies {
         &self.times[series as usize]
     }
 
-    /// How often the worker has looked at its sockets.
+    /// The number of the worker's polls.
     pub(crate) fn rounds(&self) -> u64 {
         self.rounds.get(0)
     }
@@ -184,7 +184,7 @@ impl RoundMeter {
         RoundMeter { latencies, sampler: Sampler::new(worker, GAP), since: None, turns: 0 }
     }
 
-    /// The worker has looked at its sockets.
+    /// The worker has polled its sockets.
     #[inline(always)]
     pub(crate) fn begin(&mut self) {
         self.latencies.rounds.add(0, 1);

@@ -1,5 +1,6 @@
-//! How the memory of the process is divided: `--memory` is the ceiling of all of it, unless it is so little that this would leave nothing to be
-//! of use. Then it is what it is for memcached, the limit of items and index.
+//! Divides the memory of the process. `--memory` is the ceiling of the whole process, unless it is
+//! so small that nothing useful would be left. Then it is the limit of items and index only, as in
+//! memcached.
 
 use crate::direct::bytes as direct;
 use crate::forward::bytes as forward;
@@ -12,39 +13,41 @@ use guira_advice::{Advisor, Subjects};
 use guira_memory::{KIB, MIB, available_memory};
 use guira_serving::{CONNECTION_BYTES, ConnLimits, TLS_BYTES};
 
-/// What the process takes beside the engine's memory: code, stacks, and what the system library keeps (docs/develop/decisions/0054-small-process.md);
-/// a little more of it in large caches, whose memory is committed in larger steps …
+/// The memory of the process outside the engine: code, stacks, and the allocator's reserve
+/// (docs/develop/decisions/0054-small-process.md); a little more in large caches, whose memory is
+/// committed in larger steps …
 const PROCESS_BYTES: usize = 4 * MIB;
 const PROCESS_SHARE: usize = 256;
 const PROCESS_SHARE_MAX: usize = 2 * MIB;
-/// … and each worker's buffers and stack, without those for datagrams.
+/// … and the buffers and the stack of each worker, without those for datagrams.
 const WORKER_BYTES: usize = 512 * KIB;
 
-/// Long values in replies that are not taken keep at most this part of the engine's memory from being used otherwise.
+/// Unread long values pin at most this part of the engine's memory.
 const PINNED_PART: usize = 4;
 
-/// Connections that do nothing take at most this part of the whole; beyond it they are refused.
+/// Idle connections take at most this part of the whole; further ones are refused.
 const CONNECTIONS_PART: usize = 4;
 
-/// Requests that have arrived in part and replies that were not taken may take this part of the whole, within these limits …
+/// Partial requests and unread replies may take this part of the whole, within these limits …
 const TRAFFIC_SHARE: usize = 128;
 const TRAFFIC_RANGE: std::ops::RangeInclusive<usize> = MIB..=16 * MIB;
-/// … but less of a small one: this part, or the least with which connections get along.
+/// … but less of a small one: this part, or the least with which connections work.
 const TRAFFIC_SHARE_SMALL: usize = 32;
 const TRAFFIC_LEAST: usize = 256 * KIB;
-/// More than this part of the whole they may not be given.
+/// The limit of the option for them is this part of the whole.
 const TRAFFIC_PART: usize = 2;
 
-/// What is learnt from requests takes its part of the whole, if that is enough for anything, and at most so much.
+/// The advisor takes its share of the whole, if that is large enough to be useful, and at most
+/// this.
 const ADVICE_MAX: usize = 24 * MIB;
 
-/// Which keys are requested most takes this part of the whole, or the least that is of use.
+/// Top keys take this part of the whole, or the least that is useful.
 const TOP_KEYS_SHARE: usize = 100;
 
-/// Items and index have so much, or the whole memory if that is less, whatever else the process takes: the least that memcached can be limited to
-/// while it runs is 8 MiB of items.
+/// Items and index have at least this, or the whole memory if that is less, whatever else the
+/// process takes: memcached cannot be limited to less than 8 MiB while it runs.
 const ENGINE_LEAST: usize = 8 * MIB;
-/// An item may take this part of them.
+/// The largest item is this part of them.
 const ITEM_PART: usize = 2;
 
 /// The parts of a process's memory, in bytes.
@@ -52,9 +55,9 @@ const ITEM_PART: usize = 2;
 pub(crate) struct MemorySplit {
     pub(crate) process: usize,
     pub(crate) workers: usize,
-    /// For connections that do nothing.
+    /// For idle connections.
     pub(crate) idle: usize,
-    /// For requests and replies under way.
+    /// For requests and replies in flight.
     pub(crate) traffic: usize,
     /// For the rings of clients on this host.
     pub(crate) rings: usize,
@@ -71,8 +74,8 @@ impl MemorySplit {
         Self::with_tables_of(options, memory, memory)
     }
 
-    /// Divides `memory` for a server that was started with these options: the tables of what is learnt from requests stay as large as
-    /// they were made.
+    /// Divides `memory` for a running server with these options, whose advisor keeps the size that
+    /// it had at the start.
     pub(crate) fn of_running(options: &Options, memory: usize) -> Self {
         Self::with_tables_of(options, memory, options.memory.0)
     }
@@ -104,12 +107,13 @@ impl MemorySplit {
         ConnLimits { idle: self.idle, traffic: self.traffic, pinned: self.engine / PINNED_PART }
     }
 
-    /// What the process may take in all: more than `memory`, if that is little.
+    /// The memory of the whole process: more than `memory`, if that is small.
     pub(crate) fn total(&self) -> usize {
         self.parts().into_iter().map(|(_, bytes)| bytes).fold(0, usize::saturating_add)
     }
 
-    /// Says so if `memory` is not the ceiling of the whole process, or is more than there is.
+    /// Logs it if `memory` is not the ceiling of the whole process, or exceeds the machine's
+    /// memory.
     pub(crate) fn report(&self, memory: Size) {
         if let Some(machine) = available_memory().filter(|machine| *machine < memory.0) {
             // Operator: Lower `memory`, or give the machine or container more.
@@ -141,7 +145,7 @@ impl MemorySplit {
     }
 }
 
-/// What top keys should take of so much memory.
+/// The memory of top keys for this much memory.
 pub(crate) fn top_keys_budget(memory: usize) -> usize {
     memory / TOP_KEYS_SHARE
 }
@@ -165,22 +169,22 @@ fn advice(memory: usize, subjects: Subjects) -> usize {
     }
 }
 
-/// The least memory that is the ceiling of all that a server with these options takes.
+/// The least memory that is the ceiling of the whole process with these options.
 pub fn least_ceiling(options: &Options) -> Size {
     least_of(|memory| MemorySplit::of(options, memory).total() <= memory)
 }
 
-/// What a server with these options has for items and index if its memory is `memory` bytes.
+/// The memory for items and index of a server with these options and `memory` bytes.
 pub fn items_memory(options: &Options, memory: usize) -> usize {
     MemorySplit::of(options, memory).engine
 }
 
-/// The least memory of which a server with these options has `items` bytes for items and index.
+/// The least memory with which a server with these options has `items` bytes for items and index.
 pub fn memory_for_items(options: &Options, items: usize) -> Size {
     least_of(|memory| MemorySplit::of(options, memory).engine >= items)
 }
 
-/// The most that requests and replies under way may be given of so much memory.
+/// The most of this memory that requests and replies in flight may be given.
 pub(crate) fn most_connection_memory(memory: Size) -> Size {
     Size(memory.0 / TRAFFIC_PART)
 }
@@ -190,14 +194,15 @@ fn usual_traffic(memory: usize) -> usize {
     (memory / TRAFFIC_SHARE).clamp(small, *TRAFFIC_RANGE.end())
 }
 
-/// The least memory of which a running server with these options has `engine` bytes left for items and index.
+/// The least memory with which a running server with these options has `engine` bytes for items and
+/// index.
 pub(crate) fn memory_for(options: &Options, engine: usize) -> Size {
     least_of(|memory| MemorySplit::of_running(options, memory).engine >= engine)
 }
 
 fn least_of(is_enough: impl Fn(usize) -> bool) -> Size {
-    // In whole MiB, so that the answer is enough whatever grows with it. More memory is never less for the engine, so that it can be
-    // looked for by halves.
+    // In whole MiB, so that rounding never makes the result too small. More memory never means less
+    // for the engine, so the search can halve its range.
     let (mut least, mut most) = (1, usize::MAX / MIB);
     while least < most {
         let middle = least + (most - least) / 2;
@@ -231,7 +236,7 @@ mod tests {
             for mebibytes in 1..=8 {
                 assert_eq!(engine(mebibytes * MIB), mebibytes * MIB);
             }
-            // More memory is never less for items.
+            // More memory never means less for items.
             assert!((0..200).all(|number| engine((number + 1) * MIB) >= engine(number * MIB)));
             let division = MemorySplit::of(&options, 8 * MIB);
             assert!(division.total() > 8 * MIB + workers * WORKER_BYTES);

@@ -1,6 +1,7 @@
-//! Everything that requests come by.
+//! The sockets and paths on which a server receives requests.
 //!
-//! It is opened before the engine: a server that opens a region and then cannot listen would keep the items from the next one.
+//! They are opened before the engine: a server that opened a region and then failed to listen would
+//! keep the items from the next server.
 
 use crate::direct::{self, OpenPath};
 use crate::errors::StartError;
@@ -40,11 +41,12 @@ impl Handed {
 }
 
 impl Ports {
-    /// Opens the ports that `options` name, and takes the inherited ones. UDP is served at `udp` beside that. What an `earlier` server has open
-    /// is taken from there; what it serves and this one does not is left.
+    /// Opens the ports in `options`, and takes the inherited ones. UDP is also served at `udp`.
+    /// Sockets of an `earlier` server are reused; those that this server does not need are left
+    /// alone.
     ///
     /// # Errors
-    /// If an address cannot be had, or there is no TLS for a listener that wants it.
+    /// If an address is not available, or a listener needs TLS and there is none.
     pub(crate) fn open(
         options: &Options,
         udp: &[SocketAddr],
@@ -102,7 +104,7 @@ impl Ports {
         self.streams.iter().map(|port| port.listener.address().clone()).collect()
     }
 
-    /// Where datagrams are taken from, each address once.
+    /// The addresses that receive datagrams, each once.
     pub(crate) fn udp_addresses(&self) -> Vec<SocketAddr> {
         let mut addresses = Vec::new();
         for address in self.udp.iter().flatten().filter_map(|socket| socket.local_addr().ok()) {
@@ -113,7 +115,7 @@ impl Ports {
         addresses
     }
 
-    /// Where MICA's datagrams for the first worker are taken from, over the network.
+    /// The network addresses that receive MICA's datagrams for the first worker.
     pub(crate) fn mica_addresses(&self, options: &Options) -> Vec<SocketAddr> {
         let ports = self.paths.first().into_iter().flatten().map(|path| path.port);
         options.mica.iter().zip(ports).map(|(address, port)| SocketAddr::new(address.ip(), port)).collect()

@@ -8,7 +8,6 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Size(pub usize);
 
-/// Why a size is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{0}' is not a size: use a number with K, M, G, T, KiB, MiB, GiB, TiB or no unit, such as 64MiB")]
 pub struct SizeError(String);

@@ -25,9 +25,10 @@ use rustix::fd::{AsFd, AsRawFd};
 use std::io;
 use std::net::SocketAddr;
 
-/// The replies to a datagram may be so long altogether, so that a small request cannot set off a flood.
+/// The limit of all replies to a datagram, so that a small request cannot cause a flood.
 const REPLY_MAX: usize = 4 << 20;
-/// The first commands of a datagram are answered in messages of their own, and those after them in one.
+/// The first commands of a datagram are answered in messages of their own, and those after them in
+/// one.
 const MESSAGES_MAX: usize = 64;
 /// Batches of datagrams of one socket before others have their turn …
 const ROUNDS: u32 = 4;
@@ -84,10 +85,10 @@ impl Reply {
     }
 }
 
-/// Opens the UDP sockets of all workers, at these addresses. `inherited` ones are shared by all.
+/// Opens the UDP sockets of all workers at these addresses. `inherited` ones are shared by all.
 ///
 /// # Errors
-/// What the system says of which address.
+/// The system's error, with the address.
 pub(crate) fn open(
     options: &Options,
     addresses: &[SocketAddr],
@@ -160,7 +161,8 @@ impl UdpListener {
         &self.sockets
     }
 
-    /// A socket with datagrams that were received and have to be answered, though nothing tells of them any more.
+    /// A socket with received datagrams that have no reply yet, about which the poller does not
+    /// report any more.
     pub(crate) fn unanswered(&self) -> Option<usize> {
         self.unanswered.map(|(index, _)| index)
     }
@@ -199,7 +201,7 @@ impl UdpListener {
                 self.unanswered = Some((from, answered));
                 return;
             }
-            // One that is busy may have more; another look would be in vain otherwise.
+            // A full read may leave more; another read after a short one would be useless.
             if count < DATAGRAMS_AT_ONCE {
                 return;
             }

@@ -26,16 +26,16 @@ const PAUSE_MAX: Duration = Duration::from_millis(50);
 /// The interval of checks whether the crawler has work, in milliseconds.
 const LOOK_EVERY: u64 = 32;
 
-/// What a worker knows of its upkeep.
+/// The state of a worker's upkeep.
 #[derive(Debug)]
 pub(crate) struct Upkeep {
-    /// It has waited, and nothing has come since.
+    /// Whether the worker has waited without an event since.
     is_idle: bool,
-    /// Nothing has happened since the session gave its memory back.
+    /// Whether the session has returned its memory, without an event since.
     is_rested: bool,
-    /// The crawler had work when it was last asked.
+    /// Whether the crawler had work at the last check.
     has_work: bool,
-    /// When the crawler has its next turn.
+    /// The time of the crawler's next turn.
     turn: Millis,
 }
 
@@ -77,7 +77,7 @@ impl Upkeep {
         self.has_work = has_worked;
     }
 
-    /// Whether the crawler has its turn beside requests.
+    /// Whether the crawler's turn is due.
     #[inline(always)]
     pub(crate) fn is_turn(&self, now: Millis) -> bool {
         // Clocks that tests move may go back: no pause is that long.
@@ -85,7 +85,7 @@ impl Upkeep {
         left == 0 || left > PAUSE_MAX.as_millis() as u64
     }
 
-    /// The crawler has had its turn at `now`, which took so long; `None` if it had nothing to do.
+    /// Ends a turn of the crawler that took this long; `None` if it had no work.
     pub(crate) fn end_turn(&mut self, now: Millis, took: Option<Duration>) {
         self.has_work = took.is_some();
         let pause = took.map_or(LOOK_EVERY, |took| {

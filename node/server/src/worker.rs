@@ -1,4 +1,5 @@
-//! What a worker of a node serves: an engine's items, by connections, by datagrams, and for other workers.
+//! The service of a node's worker: an engine's items over connections, over datagrams, and for
+//! other workers.
 
 use crate::admin::Admin;
 use crate::background::DetachedConnection;
@@ -35,11 +36,11 @@ const IDLE_UPKEEP: usize = 4;
 /// Forward batches that are dealt with before connections have their turn.
 const BATCHES_AT_ONCE: usize = 32;
 
-/// Any of MICA's paths: all are looked at in each round. UDP sockets come after it.
+/// Any of MICA's paths: all are polled in each round. UDP sockets come after it.
 const PATH: u32 = 0;
 const FIRST_UDP: u32 = 1;
 
-/// What requests come by to a worker, beside connections.
+/// The sources of requests other than connections.
 #[derive(Debug)]
 pub(crate) struct Ends<P> {
     pub(crate) udp: Option<UdpListener>,
@@ -105,7 +106,7 @@ impl<S: Session> NodeService<S> {
         session.maintain(now, pace, budget)
     }
 
-    /// Gives the crawler its turn beside requests.
+    /// Runs the crawler's turn.
     #[cold]
     fn crawl(&mut self, now: Millis) {
         let took = self.interpreter.runner.executor.crawl_for(TURN);
@@ -274,7 +275,7 @@ impl<S: Session> Service for NodeService<S> {
             };
             self.upkeep.note_request();
             if !self.interpreter.runner.forwarding.is_own(&batch) {
-                // What has changed before it was forwarded has changed for it.
+                // Changes from before the request was forwarded apply to it.
                 self.look_around();
                 self.interpreter.event_sink.serve(batch.sender.client);
                 self.interpreter.runner.run_forwarded(&mut batch);

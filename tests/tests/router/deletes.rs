@@ -31,9 +31,9 @@ pub(crate) fn config(server: &str) -> String {
     format!(r#"{{"pools": {{"P": {{"servers": ["{server}"]}}}}, "route": "PoolRoute|P"}}"#)
 }
 
-/// An address where nobody listens.
-pub(crate) fn nobody() -> String {
-    port::nobody().to_string()
+/// An address that refuses connections.
+pub(crate) fn refusing_address() -> String {
+    port::refusing_address().to_string()
 }
 
 /// Files of logged deletes, the oldest first.
@@ -154,16 +154,16 @@ fn a_router_that_was_killed_leaves_deletes_to_the_next() {
 #[test]
 fn the_second_version_tells_the_pool_and_the_router() {
     let scratch = Scratch::new();
-    let nobody = nobody();
+    let refusing = refusing_address();
     let config = format!(
-        r#"{{"pools": {{"P": {{"servers": ["{nobody}"], "keep_routing_prefix": true}}}},
+        r#"{{"pools": {{"P": {{"servers": ["{refusing}"], "keep_routing_prefix": true}}}},
             "route": {{"type": "PoolRoute", "pool": "P", "asynclog_name": "log"}}}}"#
     );
     let more =
         ["--use-asynclog-version2", "--route-prefix=/here/there/", "--service-name=www", "--router-name=web"];
     let router = start(scratch.path(), &config, &[&more[..], &["--asynclog-sync=always"]].concat());
     router.connect().exchange("delete /here/there/a\r\ndelete b\r\n", "NOT_FOUND\r\nNOT_FOUND\r\n");
-    let (host, port) = nobody.split_once(':').unwrap();
+    let (host, port) = refusing.split_once(':').unwrap();
     let expected = |key: &str| {
         serde_json::json!({
             "s": "www", "f": "web", "r": "here", "h": format!("[{host}]:{port}"), "p": "log", "k": key, "a": {"al": 1}
@@ -179,9 +179,9 @@ fn what_is_not_to_be_logged_is_told_as_a_failure() {
     let scratch = Scratch::new();
     let quiet = format!(
         r#"{{"pools": {{"P": {{"servers": ["{}"]}}}}, "route": {{"type": "PoolRoute", "pool": "P", "asynclog": false}}}}"#,
-        nobody()
+        refusing_address()
     );
-    for (config, more) in [(&quiet, &[][..]), (&config(&nobody()), &["--asynclog-disable"])] {
+    for (config, more) in [(&quiet, &[][..]), (&config(&refusing_address()), &["--asynclog-disable"])] {
         let router = start(scratch.path(), config, more);
         let mut client = router.connect();
         client.exchange("delete a\r\n", "SERVER_ERROR connection error\r\n");
@@ -196,7 +196,7 @@ fn other_requests_fail_as_they_did_and_a_delete_that_is_logged_goes_to_no_other_
     let config = format!(
         r#"{{"pools": {{"P": {{"servers": ["{}"]}}, "G": {{"servers": ["{}"]}}}},
             "route": {{"type": "FailoverRoute", "children": ["PoolRoute|P", "PoolRoute|G"]}}}}"#,
-        nobody(),
+        refusing_address(),
         name(&gutter)
     );
     let router = start(scratch.path(), &config, &[]);
@@ -212,7 +212,7 @@ fn a_delete_that_could_not_be_logged_fails_though_a_gutter_could_be_asked() {
     let config = format!(
         r#"{{"pools": {{"P": {{"servers": ["{}"]}}, "G": {{"servers": ["{}"]}}}},
             "route": {{"type": "FailoverWithExptimeRoute", "normal": "PoolRoute|P", "failover": "PoolRoute|G", "failover_exptime": 60}}}}"#,
-        nobody(),
+        refusing_address(),
         name(&gutter)
     );
     let router = start(&scratch.file("missing"), &config, &[]);
@@ -273,7 +273,7 @@ fn a_delete_for_all_clusters_is_acknowledged_when_each_has_had_it_or_has_logged_
     let names = (name(&own), name(&away));
     let missing = scratch.file("missing");
     for (folder, more) in [(scratch.path(), &["--asynclog-disable"][..]), (&*missing, &[])] {
-        let router = clusters(&names.0, &nobody(), folder, more);
+        let router = clusters(&names.0, &refusing_address(), folder, more);
         let mut client = router.connect();
         for request in ["delete /*/*/k\r\n", "md /*/*/k\r\n", "delete /r/*/k\r\n", "md /r/*/k q\r\n"] {
             let line = client.ask(request);
@@ -326,7 +326,7 @@ fn deletes_that_nobody_waits_for_are_logged_too() {
         r#"{{"pools": {{"P": {{"servers": ["{}"]}}, "R": {{"servers": ["{}"]}}}},
             "route": {{"type": "AllInitialRoute", "children": ["PoolRoute|P", "PoolRoute|R"]}}}}"#,
         name(&node),
-        nobody()
+        refusing_address()
     );
     let router = start(scratch.path(), &config, &[]);
     let mut client = router.connect();
@@ -355,7 +355,7 @@ fn a_router_that_stops_waits_for_deletes_that_nobody_waits_for() {
 fn a_folder_that_is_missing_makes_deletes_fail_until_it_is_there() {
     let scratch = Scratch::new();
     let folder = scratch.file("spool");
-    let router = start(&folder, &config(&nobody()), &[]);
+    let router = start(&folder, &config(&refusing_address()), &[]);
     let mut client = router.connect();
     client.exchange("delete a\r\n", "SERVER_ERROR connection error: the delete could not be logged\r\n");
     client.exchange(
@@ -380,7 +380,7 @@ fn a_disk_that_is_full_makes_deletes_fail_until_it_is_not() {
     let Some(mounted) = Mounted::new(4) else { return };
     let folder = mounted.file("spool");
     fs::create_dir(&folder).unwrap();
-    let router = start(&folder, &config(&nobody()), &[]);
+    let router = start(&folder, &config(&refusing_address()), &[]);
     let mut client = router.connect();
     // The file is there, and has some room left in its last page.
     client.exchange("delete first\r\n", "NOT_FOUND\r\n");
@@ -477,7 +477,7 @@ fn a_new_configuration_decides_where_logged_deletes_go() {
         direct.set("a", "x");
         let folder = scratch.file("spool");
         fs::create_dir(&folder).unwrap();
-        let path = scratch.write("config.json", &config(&nobody()));
+        let path = scratch.write("config.json", &config(&refusing_address()));
         let (path, spool) = (path.to_str().unwrap(), folder.to_str().unwrap());
         let router = Router::start(&["-f", path, "--disable-reload-configs", "--async-dir", spool, version]);
         let mut client = router.connect();
@@ -576,7 +576,7 @@ fn deletes_are_replayed_over_tls_where_servers_want_it() {
 #[test]
 fn a_replay_by_hand_says_what_is_left_and_why() {
     let (node, scratch) = (Server::start(), Scratch::new());
-    let gone = nobody();
+    let gone = refusing_address();
     files_of_mcrouter(scratch.path(), &gone);
     let (code, text) = replay(scratch.path(), &[]);
     assert_eq!((code, files(scratch.path()).len()), (Some(1), 2), "{text}");
@@ -620,7 +620,7 @@ fn what_is_no_file_holds_no_replay_up() {
     assert_eq!(text.matches("not a regular file").count(), 2, "{text}");
     assert!(text.contains("2 removed; deletes: 3 delivered, 0 left"), "{text}");
     // A router goes on as well.
-    let router = start(scratch.path(), &config(&nobody()), &[]);
+    let router = start(scratch.path(), &config(&refusing_address()), &[]);
     router.connect().exchange("delete a\r\n", "NOT_FOUND\r\n");
     wait_for("both to be told of", || {
         (router.log().matches("not a regular file").count() == 2).then_some(())
@@ -630,7 +630,7 @@ fn what_is_no_file_holds_no_replay_up() {
 #[test]
 fn a_router_ends_in_order_while_deletes_are_left() {
     let scratch = Scratch::new();
-    let mut router = start(scratch.path(), &config(&nobody()), &[]);
+    let mut router = start(scratch.path(), &config(&refusing_address()), &[]);
     router.connect().exchange("delete a\r\n", "NOT_FOUND\r\n");
     router.process.end().unwrap();
     assert_eq!(lines(scratch.path()).len(), 1);

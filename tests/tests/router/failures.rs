@@ -2,7 +2,7 @@
 
 use crate::upstream::scripted;
 use crate::{Router, name, stop};
-use guira_harness::port::nobody;
+use guira_harness::port::refusing_address;
 use guira_tests::binary::step;
 use guira_tests::deadline::{Deadline, PATIENCE};
 use guira_tests::server::{limit_descriptors, wait_for_log};
@@ -368,7 +368,7 @@ fn failovers_are_counted_and_leave_the_domain_of_a_server_that_is_gone() {
                 }}
             }}
         }}"#,
-        nobody(),
+        refusing_address(),
         name(&near),
         name(&far)
     ));

@@ -1,7 +1,7 @@
 //! The admin listener of a router: `/metrics`, readiness, and what its page shows.
 
 use crate::{Router, config_of, name, output};
-use guira_harness::port::nobody;
+use guira_harness::port::refusing_address;
 use guira_harness::server::Signal;
 use guira_tests::deadline::PATIENCE;
 use guira_tests::http::HttpClient;
@@ -42,7 +42,7 @@ struct Asked {
     client: Client,
     _router: Router,
     server: Server,
-    /// The address at which nobody listens.
+    /// The address that refuses connections.
     gone: String,
     admin: SocketAddr,
 }
@@ -51,7 +51,7 @@ impl Asked {
     #[track_caller]
     fn start() -> Self {
         let server = Setup::new().start_guira();
-        let gone = nobody().to_string();
+        let gone = refusing_address().to_string();
         let config = format!(
             r#"{{
                 "pools": {{

@@ -2,7 +2,7 @@
 
 use crate::upstream::scripted;
 use crate::{Router, name};
-use guira_harness::port::nobody;
+use guira_harness::port::refusing_address;
 use guira_tests::Setup;
 use guira_tests::scratch::Scratch;
 use guira_tests::server::wait_for;
@@ -66,7 +66,7 @@ fn the_statistics_of_pools_count_what_clients_are_told_for_the_pool_that_they_ca
 #[test]
 fn a_request_that_fails_is_counted_once_and_for_no_pool_that_was_sent_nothing() {
     let (busy, _server) = scripted(|_, _| Some(b"SERVER_ERROR busy\r\n".to_vec()), 1);
-    let nowhere = nobody().to_string();
+    let nowhere = refusing_address().to_string();
     let counting = Counting::start(&nowhere, &busy, &["--num-proxies=1"]);
     let mut client = counting.router.connect();
     // The first is sent to the first pool, in vain, and finds out that its server is unreachable.

@@ -623,7 +623,7 @@ mod tests {
 
     #[test]
     fn pages_are_paid_for_as_they_are_committed() {
-        let region = Arc::new(Region::anonymous(64 * PAGE_BYTES, HugePages::Ask).unwrap());
+        let region = Arc::new(Region::anonymous(64 * PAGE_BYTES, HugePages::Requested).unwrap());
         let budget = Arc::new(Budget::new(11 * PAGE_BYTES));
         let start = Offset::from_bytes(8 * PAGE_BYTES as u64);
         let (classes, metadata) = (ClassTable::new(1.08, 24), Offset::from_bytes(64));

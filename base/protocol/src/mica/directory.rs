@@ -111,8 +111,8 @@ impl Directory {
     ///
     /// # Panics
     /// If `out` is shorter than the datagram.
-    pub fn ask(sequence: u32, opaque: u64, out: &mut [u8]) -> usize {
-        let header = Header { kind: Kind::AskDirectory, count: 0, generation: 0, sequence, opaque };
+    pub fn request(sequence: u32, opaque: u64, out: &mut [u8]) -> usize {
+        let header = Header { kind: Kind::DirectoryRequest, count: 0, generation: 0, sequence, opaque };
         header.write(out);
         // As long as the answer, so that the protocol cannot be used for amplification.
         out[DATAGRAM_HEADER..DATAGRAM_HEADER + DIRECTORY_BYTES].fill(0);

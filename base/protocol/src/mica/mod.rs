@@ -41,7 +41,7 @@ pub enum Kind {
     /// Nothing was executed: the datagram is malformed.
     Malformed = 4,
     /// A request for the directory.
-    AskDirectory = 5,
+    DirectoryRequest = 5,
     /// The directory.
     Directory = 6,
 }
@@ -53,7 +53,7 @@ impl Kind {
             2 => Kind::Replies,
             3 => Kind::Moved,
             4 => Kind::Malformed,
-            5 => Kind::AskDirectory,
+            5 => Kind::DirectoryRequest,
             6 => Kind::Directory,
             _ => return None,
         })
@@ -101,9 +101,9 @@ impl Header {
         }
         let known = Kind::of(*kind);
         // Replies are never answered, whatever their version: that would not end.
-        let asks = matches!(known, Some(Kind::Requests | Kind::AskDirectory));
+        let is_request = matches!(known, Some(Kind::Requests | Kind::DirectoryRequest));
         let is_spoken = *version == VERSION;
-        if known.is_none() || !(is_spoken || asks) {
+        if known.is_none() || !(is_spoken || is_request) {
             return Err(Unreadable::Foreign);
         }
         let header = Header {

@@ -15,7 +15,7 @@ pub enum Status {
     /// The value exists, but is too long for any datagram: read it over TCP.
     UseTcp = 3,
     /// The value exists, but does not fit beside the other replies: request it alone.
-    AskAlone = 4,
+    RequestAlone = 4,
     /// The item exceeds the maximum item size.
     TooLarge = 5,
     /// No memory is left.
@@ -33,7 +33,7 @@ impl Status {
             1 => Status::NotFound,
             2 => Status::NotStored,
             3 => Status::UseTcp,
-            4 => Status::AskAlone,
+            4 => Status::RequestAlone,
             5 => Status::TooLarge,
             6 => Status::OutOfMemory,
             7 => Status::NotANumber,
@@ -49,7 +49,7 @@ impl Status {
             Status::NotFound => "not found",
             Status::NotStored => "not stored",
             Status::UseTcp => "object too large for a datagram: use TCP",
-            Status::AskAlone => "no room beside the other replies: ask alone",
+            Status::RequestAlone => "no room beside the other replies: ask alone",
             Status::TooLarge => "object too large for cache",
             Status::OutOfMemory => "out of memory storing object",
             Status::NotANumber => "cannot increment or decrement non-numeric value",

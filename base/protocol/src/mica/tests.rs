@@ -142,9 +142,9 @@ fn a_directory_is_read_as_it_was_written() {
         datagram_max: 1452,
     };
     let (mut asked, mut bytes) = ([0; 64], [0; 64]);
-    let length = Directory::ask(17, 5, &mut asked);
+    let length = Directory::request(17, 5, &mut asked);
     let header = Header::read(&asked[..length]).unwrap();
-    assert_eq!((header.kind, header.sequence), (Kind::AskDirectory, 17));
+    assert_eq!((header.kind, header.sequence), (Kind::DirectoryRequest, 17));
     assert_eq!(directory.write(header, &mut bytes), length, "no amplification");
     assert_eq!(Directory::read(&bytes[..length]), Some(directory));
     assert_eq!(Header::read(&bytes).unwrap().sequence, 17);

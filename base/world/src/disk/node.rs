@@ -9,7 +9,6 @@ pub(super) struct Node {
     pub(super) mode: u32,
     /// Entries of folders that name it.
     pub(super) links: u64,
-    /// Open handles.
     pub(super) handles: u32,
     pub(super) modified: Duration,
     /// The handle that has the lock.

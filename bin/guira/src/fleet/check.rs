@@ -136,7 +136,7 @@ fn table(report: &Report, clusters: &[String], regions: &[String], start: u64) -
             "  {} in {}: {origin} at {}; after {:?} to {:?} the cache had {} instead of {}\n",
             example.key.escape_ascii(),
             clusters[example.cluster],
-            start + example.told.as_secs(),
+            start + example.changed.as_secs(),
             example.seen[0],
             example.seen[1],
             example.cache,

@@ -64,7 +64,7 @@ impl Lasting for Setup {
         vec![
             with(EngineOptions { hashing: Hashing::Seeded(77), ..engine }),
             with(EngineOptions { eviction: Eviction::Off, ..engine }),
-            with(EngineOptions { huge_pages: Some(HugePages::Ask), ..engine }),
+            with(EngineOptions { huge_pages: Some(HugePages::Requested), ..engine }),
         ]
     }
 

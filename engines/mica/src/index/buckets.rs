@@ -27,7 +27,6 @@ pub(crate) struct Index {
     region: Arc<Region>,
     /// Where it begins, in pairs of lines from the start of the Region.
     first_pair: usize,
-    /// See [`Extent`].
     extent: Padded<AtomicU64>,
     /// The number of buckets after the growth under way; that of now if there is none.
     next: AtomicU64,

@@ -191,7 +191,7 @@ fn there(session: &mut MicaSession, numbers: Range<u32>) -> Vec<u32> {
 #[test]
 fn a_log_that_has_gone_around_goes_on_where_it_was() {
     for policy in [LogPolicy::Fifo, LogPolicy::ApproxLru] {
-        for huge in [HugePages::No, HugePages::Ask] {
+        for huge in [HugePages::No, HugePages::Requested] {
             let mut setup = Setup::<Log>::new();
             setup.0.engine.huge_pages = Some(huge);
             setup.0.policy = policy;

@@ -15,7 +15,8 @@ pub(crate) struct Found<L> {
 /// The counters of a key's buckets in two tables.
 pub(super) const IN_TWO_TABLES: usize = 4;
 
-/// The buckets of one key, locked by up to `N` counters.
+/// The buckets of one key, locked by up to `N` counters: all of them, so that operations on one key are in one
+/// order (F2 of docs/develop/concurrency.md).
 #[derive(Debug)]
 pub(crate) struct LockedBuckets<'a, S: Scheme, const N: usize = IN_TWO_TABLES> {
     region: &'a Region,
@@ -88,6 +89,7 @@ impl<'a, S: Scheme, const N: usize> LockedBuckets<'a, S, N> {
         S::neighbours(self.region, table, place)
     }
 
+    /// Removes the entry of another key under the counter of its slot alone, the exception of F2.
     pub(crate) fn remove_neighbour(&self, neighbour: &Neighbour<S::At>) {
         S::remove(self.region, neighbour.at, neighbour.item);
     }

@@ -21,7 +21,6 @@ pub(crate) struct Index<S> {
     pub(super) buckets_max: u32,
     /// The system commits memory in steps of this many bytes.
     pub(super) commit_step: usize,
-    /// See [`Layout`].
     pub(super) layout: AtomicU64,
     /// Buckets of the tables in both arenas while the layout says that there are two.
     pub(super) sizes: [AtomicU32; 2],
@@ -188,7 +187,7 @@ impl<S: Scheme> Index<S> {
         self.layout().growing()
     }
 
-    /// Asks for the buckets of a key.
+    /// Prefetches the buckets of a key.
     #[inline(always)]
     pub(crate) fn prefetch_buckets(&self, hash: KeyHash) {
         let table = self.current(self.layout());
@@ -199,7 +198,8 @@ impl<S: Scheme> Index<S> {
         }
     }
 
-    /// Finds the first item that has the key's tag: the right one, nearly always.
+    /// Finds the first item that has the key's tag: the right one, nearly always. Takes the versions of the key's
+    /// buckets before it looks (F3 of docs/develop/concurrency.md).
     #[inline(always)]
     pub(crate) fn guess(&self, hash: KeyHash) -> Guess {
         let layout = self.layout();
@@ -216,14 +216,15 @@ impl<S: Scheme> Index<S> {
         Guess { item, seen, layout: if layout.growing() { Guess::NO_LAYOUT } else { layout.0 } }
     }
 
-    /// Whether what was read since `guess` was made, of its item or of the absence of one, is what was there all that time.
+    /// Whether the key's buckets have not changed since `guess` was made, so that a read of its item, or a miss, is
+    /// valid (F3 of docs/develop/concurrency.md).
     #[inline(always)]
     pub(crate) fn confirms(&self, guess: &Guess) -> bool {
         Versions::validate();
         self.same(guess.seen) && self.layout.load(Ordering::Relaxed) == guess.layout
     }
 
-    /// One search of the only table. `None` if it is worth nothing.
+    /// One search of the only table. `None` if a change made it invalid (F3 of docs/develop/concurrency.md).
     fn attempt<V: Visitor>(&self, hash: KeyHash, visitor: &mut V) -> Option<Option<V::Result>> {
         let layout = self.layout();
         let table = self.current(layout);
@@ -241,8 +242,8 @@ impl<S: Scheme> Index<S> {
         None
     }
 
-    /// Shows the visitor the items that a key may be, until it takes one. What it is shown may change under its eyes:
-    /// if it did, what it took is taken back and the search begins anew.
+    /// Shows the visitor the items that may have the key, until it takes one. An item may change during the visit: then
+    /// the result is undone, and the search repeated.
     pub(crate) fn search<V: Visitor>(&self, hash: KeyHash, visitor: &mut V) -> Option<V::Result> {
         let mut backoff = Backoff::default();
         loop {
@@ -286,7 +287,8 @@ impl<S: Scheme> Index<S> {
         S::find(&self.region, table, place, stands, |item| visitor.visit(item)).map(|(_, result)| result)
     }
 
-    /// A search of both tables, under the versions of all four buckets. `None` if it is worth nothing.
+    /// A search of both tables, under the versions of all four buckets. `None` if a change made it invalid (F3, case
+    /// 5 of docs/develop/concurrency.md).
     fn attempt_both<V: Visitor>(
         &self,
         layout: Layout,

@@ -15,7 +15,6 @@ pub struct Fifo {
     list: List,
 }
 
-/// FIFO has no options.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct FifoOptions;
 

@@ -20,7 +20,6 @@ impl Lru {
     }
 }
 
-/// LRU has no options.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LruOptions;
 

@@ -115,7 +115,6 @@ impl PolicyOptions for S3FifoOptions {
     }
 }
 
-/// S3-FIFO.
 #[derive(Clone, Debug)]
 pub struct S3Fifo {
     small: List,

@@ -43,7 +43,6 @@ impl Sieve {
     }
 }
 
-/// SIEVE has no options.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SieveOptions;
 

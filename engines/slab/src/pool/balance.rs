@@ -14,7 +14,6 @@ use guira_contract::{SizeWeight, Switch};
 use guira_memory::slab::{ClassId, ClassTable, PAGE_BYTES};
 use guira_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-/// Bytes in a tick.
 const TICK_BYTES: u64 = 4096;
 
 /// Ages are compared with this many ticks of slack, so that young caches do not swap pages to and fro: 1 MiB.

@@ -115,6 +115,7 @@ impl<X: Scheme> Session for SlabSession<X> {
             && core.items.dead(&item, now).is_none()
             && (wants == Want::Meta || item.value_len() <= INLINE_MAX)
         {
+            // The item may be unlinked and its chunk refilled during the copy (hazard 2).
             hooks::pause(Window::Reading);
             match wants {
                 Want::Value => sink.found(&item),

@@ -40,6 +40,7 @@ impl<'a, X: Scheme, S: Sink<Pin = SlabPin<X>>> Visitor for Reader<'a, '_, '_, S,
         if !item.key_is(self.key.bytes) {
             return None;
         }
+        // The item may be unlinked and its chunk refilled during the copy (hazard 2).
         hooks::pause(Window::Reading);
         if let Some(kind) = core.items.dead(&item, self.now) {
             return Some(Taken::Dead(kind));

@@ -15,7 +15,7 @@ const NOW: Seconds = Seconds(1000);
 
 fn open_huge(memory: usize, reserve: usize) -> SlabEngine {
     let engine =
-        EngineOptions { memory, reserve, huge_pages: Some(HugePages::Ask), ..EngineOptions::default() };
+        EngineOptions { memory, reserve, huge_pages: Some(HugePages::Requested), ..EngineOptions::default() };
     SlabEngine::open(SlabOptions { engine, ..SlabOptions::default() }).unwrap()
 }
 

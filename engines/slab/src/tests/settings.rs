@@ -206,7 +206,7 @@ fn without_eviction_a_draft_takes_the_place_of_what_has_expired() {
 
 #[test]
 fn memory_can_be_locked_and_in_huge_pages_or_not() {
-    for huge_pages in [HugePages::Ask, HugePages::No] {
+    for huge_pages in [HugePages::Requested, HugePages::No] {
         let options = SlabOptions {
             engine: EngineOptions {
                 memory: 64 << 20,

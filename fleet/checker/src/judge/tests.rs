@@ -66,8 +66,8 @@ impl World {
             if requests.is_empty() {
                 return;
             }
-            for ask in requests {
-                match ask {
+            for request in requests {
+                match request {
                     Request::Cache { tag, cluster, .. } => {
                         self.judge.cache(tag, cluster, self.caches[cluster].clone(), self.now);
                     }
@@ -164,7 +164,7 @@ fn a_change_that_nobody_has_told_of_yet_makes_no_cache_look_wrong() {
     world.caches[0] = Cached::Item(content("other"));
     world.pass_until(seconds(2));
     assert_eq!(world.judge.report().counts.untold, 1);
-    // Delays count anew from there.
+    // Delays start again from there.
     assert_eq!(
         world.clusters(0),
         [Tally { superseded: 1, inconsistent: 1, ..NOTHING }, Tally { consistent: 2, ..NOTHING }]
@@ -236,9 +236,9 @@ fn whoever_does_not_answer_or_too_late_is_not_known() {
     assert_eq!((world.clusters(0), world.all(0)), ([UNKNOWN, MISSING], UNKNOWN));
     world.now = seconds(10);
     let requests = world.judge.due_requests(world.now);
-    let tag = |ask: &Request| match ask {
+    let tag = |request: &Request| match request {
         Request::Cache { tag, cluster, .. } => (*tag, *cluster),
-        Request::Database { .. } => panic!("{ask:?}"),
+        Request::Database { .. } => panic!("{request:?}"),
     };
     let tags: Vec<(Tag, usize)> = requests.iter().map(tag).collect();
     for (tag, cluster) in &tags {

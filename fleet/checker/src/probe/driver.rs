@@ -1,4 +1,5 @@
-//! Asks nodes over connections: a thread for each, so that none waits for another that does not answer.
+//! Queries nodes over connections, with one thread for each node, so that an unresponsive node
+//! delays no other.
 
 use guira_sync::channel::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
 use guira_sync::thread;
@@ -10,31 +11,31 @@ use guira_protocol::client;
 use guira_protocol::word::reply;
 use guira_sync::clock::Stopwatch;
 
-use super::judge::{Ask, Look, Probe, SampleId, Seen, Settings};
+use super::judge::{Look, Probe, ProbeRequest, SampleId, Seen, Settings};
 use super::report::Report;
 
-/// Questions that may wait for a node. It counts as not answering beyond that.
+/// The most requests that may wait for a node; further ones count as failed.
 const WAITING_MAX: usize = 4096;
 
-/// An answer to a later look that has taken longer is not known: it does not tell what was there at the look's delay.
+/// A later reply to a later look counts as unknown: it does not show the state at the look's delay.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
 
 const TOGETHER: usize = 64;
 
-/// A question, and how long ago it was asked.
-type Asked = (Ask, Stopwatch);
+/// A request, and the time since it was queued.
+type Queued = (ProbeRequest, Stopwatch);
 
 /// The probe with connections to its nodes.
 #[derive(Debug)]
 pub struct Driver {
     probe: Probe,
-    nodes: Vec<SyncSender<Asked>>,
-    answers: Receiver<(Ask, Seen)>,
+    nodes: Vec<SyncSender<Queued>>,
+    answers: Receiver<(ProbeRequest, Seen)>,
 }
 
 impl Driver {
-    /// Starts a thread for each of `targets`, which are the nodes of `settings` in this order. Nodes are connected to
-    /// when they are first asked.
+    /// Starts a thread for each of `targets`, which are the nodes of `settings` in this order. A
+    /// node is connected to at the first request.
     ///
     /// # Errors
     /// When the system has no threads left.
@@ -42,20 +43,20 @@ impl Driver {
         let (sender, answers) = channel();
         let mut nodes = Vec::new();
         for (number, target) in targets.iter().enumerate() {
-            let (ask, asks) = sync_channel(WAITING_MAX);
+            let (probe_request, requests) = sync_channel(WAITING_MAX);
             let (target, answers) = (target.clone(), sender.clone());
             let name = format!("node {number}");
-            thread::Builder::new().name(name).spawn(move || run(&target, &asks, &answers))?;
-            nodes.push(ask);
+            thread::Builder::new().name(name).spawn(move || run(&target, &requests, &answers))?;
+            nodes.push(probe_request);
         }
         let settings = Settings { nodes: targets.len(), ..settings };
         Ok(Self { probe: Probe::new(settings), nodes, answers })
     }
 
-    /// As [`Probe::sampled`]. The nodes are asked at once.
+    /// Like [`Probe::sampled`]. Sends the first requests to the nodes.
     pub fn sampled(&mut self, key: &[u8], now: Duration) -> Option<SampleId> {
         let id = self.probe.sampled(key, now)?;
-        self.ask(now);
+        self.request(now);
         Some(id)
     }
 
@@ -79,26 +80,27 @@ impl Driver {
         self.probe.cancel(id);
     }
 
-    /// Asks what is due and takes answers. For the first one it waits up to `wait`, but not longer than until the next
-    /// question is due.
+    /// Sends the requests that are due, and takes replies. Waits up to `wait` for the first reply,
+    /// but not beyond the next due time.
     pub fn turn(&mut self, now: Duration, wait: Duration) {
-        self.ask(now);
+        self.request(now);
         let next = self.probe.next_due().map(|due| due.saturating_sub(now));
         let wait = next.map_or(wait, |next| wait.min(next));
         let first = self.answers.recv_timeout(wait).ok();
-        for (ask, seen) in first.into_iter().chain(self.answers.try_iter()) {
-            self.probe.answer(&ask, seen);
+        for (probe_request, seen) in first.into_iter().chain(self.answers.try_iter()) {
+            self.probe.answer(&probe_request, seen);
         }
     }
 
-    fn ask(&mut self, now: Duration) {
-        let asks: Vec<Ask> = self.probe.asks(now).collect();
-        for ask in asks {
-            let node = ask.node();
-            if let Err(TrySendError::Full((ask, _)) | TrySendError::Disconnected((ask, _))) =
-                self.nodes[node].try_send((ask, Stopwatch::start()))
+    fn request(&mut self, now: Duration) {
+        let requests: Vec<ProbeRequest> = self.probe.requests(now).collect();
+        for probe_request in requests {
+            let node = probe_request.node();
+            if let Err(
+                TrySendError::Full((probe_request, _)) | TrySendError::Disconnected((probe_request, _)),
+            ) = self.nodes[node].try_send((probe_request, Stopwatch::start()))
             {
-                self.probe.answer(&ask, Seen::Failed);
+                self.probe.answer(&probe_request, Seen::Failed);
             }
         }
     }
@@ -113,45 +115,45 @@ impl Driver {
     }
 }
 
-/// Asks a node until nobody has questions any more.
-fn run(target: &Target, asks: &Receiver<Asked>, answers: &Sender<(Ask, Seen)>) {
+/// Sends requests to a node until the sender is dropped.
+fn run(target: &Target, requests: &Receiver<Queued>, answers: &Sender<(ProbeRequest, Seen)>) {
     let mut connection = None;
-    while let Ok(first) = asks.recv() {
-        let batch: Vec<Asked> = [first].into_iter().chain(asks.try_iter().take(TOGETHER - 1)).collect();
-        let mut heard = Vec::new();
-        // What was not heard before a failure is not known, and the connection of no more use.
-        if let Err(_failure) = ask_together(&mut connection, target, &batch, &mut heard) {
+    while let Ok(first) = requests.recv() {
+        let batch: Vec<Queued> = [first].into_iter().chain(requests.try_iter().take(TOGETHER - 1)).collect();
+        let mut replies = Vec::new();
+        // Requests without a reply before a failure count as failed, and the connection is closed.
+        if let Err(_failure) = request_together(&mut connection, target, &batch, &mut replies) {
             connection = None;
         }
-        heard.resize(batch.len(), Seen::Failed);
-        for ((ask, asked), seen) in batch.into_iter().zip(heard) {
-            let is_late = ask.look() != Look::First && asked.elapsed() > ANSWER_MAX;
+        replies.resize(batch.len(), Seen::Failed);
+        for ((probe_request, queued), seen) in batch.into_iter().zip(replies) {
+            let is_late = probe_request.look() != Look::First && queued.elapsed() > ANSWER_MAX;
             let seen = if is_late { Seen::Failed } else { seen };
-            if answers.send((ask, seen)).is_err() {
+            if answers.send((probe_request, seen)).is_err() {
                 return;
             }
         }
     }
 }
 
-fn ask_together(
+fn request_together(
     connection: &mut Option<Connection>,
     target: &Target,
-    batch: &[Asked],
-    heard: &mut Vec<Seen>,
+    batch: &[Queued],
+    replies: &mut Vec<Seen>,
 ) -> Result<(), TextError> {
     let open = match connection {
         Some(open) => open,
         None => connection.insert(Connection::open(target)?),
     };
     let mut request = Vec::new();
-    for (ask, _) in batch {
+    for (probe_request, _) in batch {
         // `me` looks without being a use: it neither makes the item more recent nor takes a lease, as `mg` would.
-        client::debug(ask.key(), &mut request).end();
+        client::debug(probe_request.key(), &mut request).end();
     }
     open.send(&request)?;
     for _ in batch {
-        heard.push(seen(open.reply()?.line()));
+        replies.push(seen(open.reply()?.line()));
     }
     Ok(())
 }

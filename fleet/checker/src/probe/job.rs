@@ -16,18 +16,17 @@ use crate::keys::{KeyLine, read};
 
 const LINES_MAX: usize = 1024;
 
-/// How long is waited for a line, or an answer, before the other is looked for.
+/// The wait for a line or a reply, before the other is checked.
 const TURN: Duration = Duration::from_millis(10);
 
-/// How often it is told what was found.
-const TOLD_EVERY: Duration = Duration::from_secs(1);
+const REPORT_EVERY: Duration = Duration::from_secs(1);
 
-/// How long first looks may take, all nodes together, before the delete is sent without them.
+/// The longest time for the first looks at all nodes, before the delete is sent without them.
 const FIRST_LOOK_MAX: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Debug)]
 pub enum Manner {
-    /// Others: the stream tells what they delete.
+    /// Other programs send the deletes: the stream has their keys.
     Observe,
     /// This job, by each of these servers: the nodes, or a router in front of them.
     Delete(Vec<Target>),
@@ -52,8 +51,9 @@ pub struct Outcomes {
     pub failed: u64,
 }
 
-/// Looks after the deletes whose keys `source` has, one a line, until all samples are settled, the time is over, or
-/// `is_over` says so. `tell` is called with what was found so far, every second and at the end.
+/// Follows the deletes whose keys `source` has, one a line, until all samples are settled, the time
+/// is over, or `is_over` returns true. `report` is called with the results so far, every second and
+/// at the end.
 ///
 /// # Errors
 /// When the system has no threads left, or the source fails.
@@ -61,7 +61,7 @@ pub fn job(
     job: &Job,
     source: impl BufRead + Send + 'static,
     mut is_over: impl FnMut() -> bool,
-    mut tell: impl FnMut(&Outcomes) -> io::Result<()>,
+    mut report: impl FnMut(&Outcomes) -> io::Result<()>,
 ) -> io::Result<Outcomes> {
     let first_look = match job.manner {
         Manner::Observe => FirstLook::AfterDelete,
@@ -77,7 +77,7 @@ pub fn job(
         unusable: 0,
     };
     let lines = lines(source)?;
-    let mut told = Duration::ZERO;
+    let mut reported = Duration::ZERO;
     let mut is_ended = false;
     while !is_over() && job.duration.is_none_or(|duration| work.clock.elapsed() < duration) {
         if is_ended && work.driver.under_way() == 0 {
@@ -93,13 +93,13 @@ pub fn job(
             }
         }
         let now = work.clock.elapsed();
-        if now - told >= TOLD_EVERY {
-            told = now;
-            tell(&work.outcomes())?;
+        if now - reported >= REPORT_EVERY {
+            reported = now;
+            report(&work.outcomes())?;
         }
     }
     let outcomes = work.outcomes();
-    tell(&outcomes)?;
+    report(&outcomes)?;
     Ok(outcomes)
 }
 

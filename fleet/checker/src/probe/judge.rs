@@ -1,4 +1,5 @@
-//! What is to be asked, and what the answers mean. Times are since a moment that the caller chooses.
+//! Decides which requests are due, and judges their replies. Times are relative to a moment that
+//! the caller chooses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
@@ -12,13 +13,13 @@ const EXAMPLES_MAX: usize = 100;
 /// How long after the last delay an answer is waited for.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// When nodes are first asked for a sampled key.
+/// When nodes are first read for a sampled key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FirstLook {
     /// Before the delete is sent on: a node without the item has nothing to delete.
     BeforeDelete,
-    /// When others have sent the delete already: a node without the item is consistent. An item that was stored anew
-    /// before the first look is taken for the old one.
+    /// The delete was already sent: a node without the item is consistent. An item that was stored
+    /// again before the first look is taken for the old one.
     AfterDelete,
 }
 
@@ -26,12 +27,11 @@ pub enum FirstLook {
 pub struct Settings {
     /// One delete in this many is sampled, by a counter.
     pub one_in: NonZeroU64,
-    /// When the nodes are asked after a delete, in ascending order.
+    /// The delays after a delete at which nodes are read, in ascending order.
     pub delays: Vec<Duration>,
     pub nodes: usize,
-    /// When they are first asked.
     pub first_look: FirstLook,
-    /// Samples that may be under way. Others are dropped and counted.
+    /// The most samples in flight. Further ones are dropped and counted.
     pub under_way_max: usize,
 }
 
@@ -42,21 +42,21 @@ pub struct SampleId(u64);
 pub enum Look {
     /// The first, which learns the cas unique of the item to be deleted.
     First,
-    /// That at this delay, by its number.
+    /// The look at this delay, by its index.
     After(usize),
 }
 
-/// A question: what is stored under the key of a sample?
+/// A request for the item under the key of a sample.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ask {
+pub struct ProbeRequest {
     sample: SampleId,
     look: Look,
     node: usize,
     key: Box<[u8]>,
 }
 
-impl Ask {
-    /// The number of the node to ask.
+impl ProbeRequest {
+    /// The number of the node to read.
     pub const fn node(&self) -> usize {
         self.node
     }
@@ -76,11 +76,11 @@ pub enum Seen {
     Item(u64),
     /// No item.
     Miss,
-    /// The node could not be asked.
+    /// The node could not be read.
     Failed,
 }
 
-/// What it means that a node had no item at the first look.
+/// The meaning of a missing item at the first look.
 const fn without_item(first_look: FirstLook) -> Outcome {
     match first_look {
         FirstLook::BeforeDelete => Outcome::Absent,
@@ -88,7 +88,7 @@ const fn without_item(first_look: FirstLook) -> Outcome {
     }
 }
 
-/// What is due: of a sample the looks at each node, and at last its end, which has a look of its own.
+/// A due step: a look at a node, or the end of a sample, which has a look of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Due {
     at: Duration,
@@ -97,7 +97,7 @@ struct Due {
     node: usize,
 }
 
-/// The samples under way, and what was found of those before.
+/// The samples in flight, and the results of all earlier ones.
 #[derive(Debug)]
 pub struct Probe {
     settings: Settings,
@@ -112,7 +112,7 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Nothing is sampled yet. Delays are sorted, and each is taken once.
+    /// Without samples. Delays are sorted, and duplicates removed.
     pub fn new(mut settings: Settings) -> Self {
         settings.delays.sort_unstable();
         settings.delays.dedup();
@@ -135,8 +135,8 @@ impl Probe {
         }
     }
 
-    /// Takes notice of a delete. If it is sampled, the nodes are to be asked for what they have under `key`, and
-    /// [`Probe::sent`] or [`Probe::cancel`] has to be called.
+    /// Counts a delete. If it is sampled, the nodes have to be read for `key`, and [`Probe::sent`]
+    /// or [`Probe::cancel`] called.
     pub fn sampled(&mut self, key: &[u8], now: Duration) -> Option<SampleId> {
         self.deletes += 1;
         if !self.deletes.is_multiple_of(self.settings.one_in.get()) {
@@ -155,13 +155,13 @@ impl Probe {
         Some(id)
     }
 
-    /// Whether all nodes have answered the first look, or could not be asked: the delete may be sent on.
+    /// Whether all nodes have replied to the first look, or failed: the delete may be sent.
     pub fn is_known(&self, id: SampleId) -> bool {
         self.samples.get(&id).is_none_or(Sample::is_known)
     }
 
-    /// The first look is not waited for any longer: of nodes that have not answered it nothing is known, since what they
-    /// tell now may be from after the delete.
+    /// Ends the wait for the first look: the items of nodes without a reply are unknown, since a
+    /// later reply may be from after the delete.
     pub fn give_up(&mut self, id: SampleId) {
         let awaited = self.samples.get_mut(&id).into_iter().flat_map(|sample| &mut sample.nodes);
         awaited.filter(|node| node.old == Old::Awaited).for_each(|node| node.old = Old::Unknown);
@@ -195,31 +195,31 @@ impl Probe {
         }
     }
 
-    /// When there is something to ask next.
+    /// The time of the next request.
     pub fn next_due(&self) -> Option<Duration> {
         self.agenda.first().map(|due| due.at)
     }
 
     /// The questions that are due. Each is to be answered, if only by [`Seen::Failed`]. A look that comes so late that
     /// the next one is due as well is left out, and its outcome is not known.
-    pub fn asks(&mut self, now: Duration) -> impl Iterator<Item = Ask> + '_ {
+    pub fn requests(&mut self, now: Duration) -> impl Iterator<Item = ProbeRequest> + '_ {
         std::iter::from_fn(move || {
             loop {
                 let due = *self.agenda.first().filter(|due| due.at <= now)?;
                 self.agenda.remove(&due);
-                if let Some(ask) = self.begin(due, now) {
-                    return Some(ask);
+                if let Some(probe_request) = self.begin(due, now) {
+                    return Some(probe_request);
                 }
             }
         })
     }
 
     /// The question of one look, unless its outcome is clear without it.
-    fn begin(&mut self, due: Due, now: Duration) -> Option<Ask> {
+    fn begin(&mut self, due: Due, now: Duration) -> Option<ProbeRequest> {
         let Due { sample: id, look, node, .. } = due;
         let sample = self.samples.get(&id)?;
-        let ask = Ask { sample: id, look, node, key: sample.key.clone() };
-        let Look::After(delay) = look else { return Some(ask) };
+        let probe_request = ProbeRequest { sample: id, look, node, key: sample.key.clone() };
+        let Look::After(delay) = look else { return Some(probe_request) };
         if delay == self.settings.delays.len() {
             self.end(id);
             return None;
@@ -232,16 +232,16 @@ impl Probe {
             // A node answers in order, so the first look will be known when this one is.
             Old::Awaited | Old::Unique(_) => is_late.then_some(Outcome::Unknown),
         };
-        let Some(outcome) = clear else { return Some(ask) };
+        let Some(outcome) = clear else { return Some(probe_request) };
         self.settle(id, node, delay, outcome);
         None
     }
 
-    /// Takes the answer to a question. One that comes after the end of its sample is of no use any more.
-    pub fn answer(&mut self, ask: &Ask, seen: Seen) {
-        let Some(sample) = self.samples.get_mut(&ask.sample) else { return };
-        let at_node = &mut sample.nodes[ask.node];
-        let Look::After(delay) = ask.look else {
+    /// Takes the reply to a request. A reply after the end of its sample is ignored.
+    pub fn answer(&mut self, probe_request: &ProbeRequest, seen: Seen) {
+        let Some(sample) = self.samples.get_mut(&probe_request.sample) else { return };
+        let at_node = &mut sample.nodes[probe_request.node];
+        let Look::After(delay) = probe_request.look else {
             if at_node.old == Old::Awaited {
                 at_node.old = match seen {
                     Seen::Item(unique) => Old::Unique(unique),
@@ -257,7 +257,7 @@ impl Probe {
             (Old::Unique(old), Seen::Item(unique)) if old == unique => Outcome::Stale,
             (Old::Unique(_), _) => Outcome::Consistent,
         };
-        self.settle(ask.sample, ask.node, delay, outcome);
+        self.settle(probe_request.sample, probe_request.node, delay, outcome);
     }
 
     fn settle(&mut self, id: SampleId, node: usize, delay: usize, outcome: Outcome) {
@@ -298,7 +298,7 @@ impl Probe {
         self.examples.push(Example { key: sample.key.to_vec(), node, sent, unique, seen: [seen, seen] });
     }
 
-    /// What was not answered of a sample is not known.
+    /// Settles all looks without a reply as unknown.
     fn end(&mut self, id: SampleId) {
         for delay in 0..self.settings.delays.len() {
             for node in 0..self.settings.nodes {

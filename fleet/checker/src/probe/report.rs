@@ -1,9 +1,9 @@
-//! What was found.
+//! The results of a probe.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// What was found of a delete at one delay.
+/// The result of a delete at one delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Consistent,
@@ -12,15 +12,15 @@ pub(crate) enum Outcome {
     Unknown,
 }
 
-/// Deletes by what was found of them.
+/// The number of deletes by result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Tally {
-    /// The item of before was gone.
+    /// The old item was gone.
     pub consistent: u64,
     pub stale: u64,
-    /// There was none to delete.
+    /// There was no item to delete.
     pub absent: u64,
-    /// The node could not be asked, before or after.
+    /// The node could not be read, before or after.
     pub unknown: u64,
 }
 
@@ -64,12 +64,12 @@ pub fn nines(judged: u64, failed: u64) -> Option<f64> {
     (judged > 0).then(|| (judged as f64 / failed.max(1) as f64).log10())
 }
 
-/// What was found at one delay.
+/// The results of all samples read at one delay after their delete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AtDelay {
-    /// Time from the delete to the question.
+    /// The time from the delete to the look.
     pub delay: Duration,
-    /// Of all nodes together: a delete is in time if it was so on every node that had the item.
+    /// Over all nodes: a delete is in time if it was so on every node that had the item.
     pub overall: Tally,
     pub nodes: Vec<Tally>,
 }
@@ -92,14 +92,14 @@ pub struct Example {
 pub struct Report {
     pub deletes: u64,
     pub sampled: u64,
-    /// Those that would have been, had there been room.
+    /// Deletes that would have been sampled, but for the limit of samples.
     pub dropped: u64,
-    /// Samples that are still looked after.
+    /// Samples that are not settled yet.
     pub under_way: usize,
     pub delays: Vec<AtDelay>,
     /// Deletes that were late, the first ones.
     pub examples: Vec<Example>,
-    /// Those that found no room among the examples.
+    /// Failures beyond the limit of examples.
     pub more_examples: u64,
 }
 

@@ -4,29 +4,29 @@ use std::time::Duration;
 
 use super::report::Outcome;
 
-/// What is known of the item of a node before the delete.
+/// The state of a node's item before the delete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Old {
-    /// The node was not heard yet.
+    /// The node has not replied yet.
     Awaited,
-    /// The node could not be asked.
+    /// The node could not be read.
     Unknown,
-    /// There was none.
+    /// There was no item.
     Missing,
     Unique(u64),
 }
 
-/// A node, as far as one sample goes.
+/// The part of a sample for one node.
 #[derive(Clone, Debug)]
 pub(crate) struct AtNode {
     pub(crate) old: Old,
-    /// What was found at each delay, as far as it has been settled.
+    /// The result at each delay, once it is settled.
     pub(crate) settled: Vec<Option<Outcome>>,
-    /// Its place among the examples, if it was inconsistent.
+    /// The index among the examples, if it was inconsistent.
     pub(crate) example: Option<usize>,
 }
 
-/// A delete that is looked after.
+/// A delete that is being followed.
 #[derive(Clone, Debug)]
 pub(crate) struct Sample {
     pub(crate) key: Box<[u8]>,
@@ -41,13 +41,13 @@ impl Sample {
         Self { key: key.into(), sent: None, nodes: vec![node; nodes] }
     }
 
-    /// Whether every node was heard, or could not be asked.
+    /// Whether every node has replied or failed.
     pub(crate) fn is_known(&self) -> bool {
         self.nodes.iter().all(|node| node.old != Old::Awaited)
     }
 
-    /// What was found at a delay on all nodes together, once all are settled: stale on one is stale, and what is not
-    /// known of one is not known.
+    /// The result at a delay over all nodes, once all are settled: stale on one node is stale, and
+    /// unknown on one node is unknown.
     pub(crate) fn overall(&self, delay: usize) -> Option<Outcome> {
         let all: Option<Vec<Outcome>> = self.nodes.iter().map(|node| node.settled[delay]).collect();
         let all = all?;

@@ -10,7 +10,8 @@ const FIRST: Duration = Duration::from_millis(2);
 /// A pause is never longer.
 const LONGEST: Duration = Duration::from_millis(32);
 
-/// Pauses of one wait. They double, and each is drawn from its upper half, so that those who began to wait together do not ask together.
+/// The pauses of one wait. They double, and each is drawn from the upper half of its range, so that
+/// callers who began to wait together do not retry together.
 #[derive(Debug)]
 pub(super) struct Backoff {
     most: Duration,
@@ -23,7 +24,7 @@ impl Backoff {
         Self { most, pause: FIRST }
     }
 
-    /// The next pause, after so much of the wait; `None` when it is over.
+    /// The next pause after waiting for `waited`; `None` when the wait is over.
     pub(super) fn next(&mut self, waited: Duration, random: &Random) -> Option<Duration> {
         let left = self.most.checked_sub(waited).filter(|left| !left.is_zero())?;
         let half = self.pause.as_micros() as u64 / 2;

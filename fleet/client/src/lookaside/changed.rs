@@ -1,9 +1,10 @@
 //! The keys that a statement has to name.
 
-/// What a statement names so that the invalidator deletes it: in every region, once the change has arrived there.
+/// The keys that a statement names for the invalidator, which deletes them in every region once the
+/// change has arrived there.
 ///
-/// Give it to the database with the statement that changes the rows: without it a delete that fails leaves an old value in
-/// the cache, and another region's cache is not told at all.
+/// Send it to the database with the statement that changes the rows: without it a failed delete
+/// leaves an old value in the cache, and the caches of other regions are not notified at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Changed {
     keys: String,

@@ -17,16 +17,17 @@ use super::shared::{Manner, Shared};
 use super::value::Value;
 use crate::text::Target;
 
-/// A client of a cache beside a database.
+/// A client of a cache next to a database.
 ///
-/// It blocks. Threads share it, or its clones, which use the same connections: as many as there are calls at the same time, while
-/// they ask the cache; with memcached also while they fill. Connecting, and each answer, take as long as the [`Target`] says.
-/// A cache that cannot be connected to, or has not answered three times in a row, is left alone for a second, but by deletes; then one
-/// call asks it again.
+/// Its calls block. Threads share it, or its clones, which use the same connections: as many as
+/// calls use the cache at the same time, and with memcached also during a fill. The [`Target`] has
+/// the timeout of connecting and of each reply. A cache that cannot be connected to, or has left
+/// three requests in a row without a reply, receives only deletes for a second; then one call tries
+/// it again.
 ///
-/// No call fails because of the cache: then the database is asked, or the change stands, and [`LookAside::counters`] tell. A
-/// change whose delete has failed leaves an old value in the cache, until the invalidator deletes it
-/// or it expires.
+/// No call fails because of the cache: the client reads from the database, a change stands, and
+/// [`LookAside::counters`] count the fault. A change whose delete has failed leaves an old value in
+/// the cache, until the invalidator deletes it or it expires.
 #[derive(Clone, Debug)]
 pub struct LookAside {
     shared: Arc<Shared>,
@@ -34,10 +35,11 @@ pub struct LookAside {
 }
 
 impl LookAside {
-    /// A client of the cache at `target`: a Guira node, a router, or memcached 1.6.10 or later. It connects when it is first used.
+    /// A client of the cache at `target`: a Guira node, a router, or memcached 1.6.10 or later. It
+    /// connects on its first use.
     ///
-    /// Values live for an hour, and what the database does not have for a minute, ± 10 %; a client waits 250 ms for a value
-    /// that another one fills, and takes no stale value.
+    /// Values live for an hour, missing rows for a minute, ± 10 %; a client waits 250 ms for a
+    /// value that another one fills, and uses no stale values.
     #[must_use]
     pub fn new(target: Target) -> Self {
         let (links, counts, random) = (Links::new(target), Counts::default(), Random::of_process());
@@ -45,23 +47,23 @@ impl LookAside {
         Self { shared: Arc::new(Shared { links, counts, random }), manner }
     }
 
-    /// The same client, with which values that are filled live so long, give or take the jitter. Servers count whole seconds:
-    /// from one up to 30 days.
+    /// Sets the lifetime of filled values, before the jitter. Servers count whole seconds: from one
+    /// up to 30 days.
     #[must_use]
     pub fn expiry(mut self, expiry: Duration) -> Self {
         self.manner.policy.expiry = expiry;
         self
     }
 
-    /// The same client, which remembers so long that the database has nothing under a key.
+    /// Sets the time for which missing rows are cached.
     #[must_use]
     pub fn absent_expiry(mut self, expiry: Duration) -> Self {
         self.manner.policy.absent_expiry = expiry;
         self
     }
 
-    /// The same client, whose values live up to so many percent more or less, so that what was filled together does not
-    /// expire together.
+    /// The same client with lifetimes that vary by up to `percent`, so that values which were
+    /// filled together do not expire together.
     ///
     /// # Panics
     /// If it is more than 100.
@@ -72,45 +74,48 @@ impl LookAside {
         self
     }
 
-    /// The same client, which waits at most so long in all for values that others fill. Then it asks the database, and does
-    /// not store what it says. A wait should be longer than the database takes, and is over soon: pauses between two looks are 1 to 32 ms.
+    /// Sets the longest total wait for values that other clients fill. After it the client reads
+    /// from the database, and does not store the value. A wait should exceed the database's time,
+    /// and ends early: the pauses between two reads are 1 to 32 ms.
     #[must_use]
     pub fn wait(mut self, wait: Duration) -> Self {
         self.manner.policy.wait = wait;
         self
     }
 
-    /// The same client, which may take stale values while another one fills their keys. Whoever uses them may see an older
-    /// value than it has written.
+    /// The same client, which may use stale values while another client fills their keys. A caller
+    /// may then read a value that is older than its own last write.
     #[must_use]
     pub fn stale_values(mut self, stale_values: StaleValues) -> Self {
         self.manner.policy.stale_values = stale_values;
         self
     }
 
-    /// The same client in a region whose databases are replicas of another region's: reads of what this region has written
-    /// go to the master until the change has come back.
+    /// The same client in a region whose databases are replicas of another region's: reads of keys
+    /// that this region has written go to the master until the change has come back.
     ///
-    /// Then `write_through_delete` sets a marker, has the write go to the master, and names the marker in the statement, so that the
-    /// invalidator of this region, which reads the log of the replica, deletes it. A client does not see what was before its
-    /// own write, as long as no marker is lost and none reaches its limit.
+    /// Then `write_through_delete` sets a marker, sends the write to the master, and names the
+    /// marker in the statement, so that the invalidator of this region, which reads the log of the
+    /// replica, deletes it. A client does not see values from before its own write, as long as no
+    /// marker is lost and none reaches its limit.
     #[must_use]
     pub fn in_replica_region(mut self, markers: Markers) -> Self {
         self.manner.markers = Some(Arc::new(markers));
         self
     }
 
-    /// The value of `key`: from the cache, or else from `fill`, which asks the database. `None` says that the database has
-    /// nothing, which is remembered too.
+    /// The value of `key`: from the cache, or else from `fill`, which queries the database. `None`
+    /// means that the database has no value, which is cached too.
     ///
-    /// On a miss one client is given a lease, and its `fill` is stored, unless the key was deleted meanwhile: then the value is
-    /// good for this call only. Others wait, or take the stale value, or call `fill` when the wait is over. `fill` is called
-    /// once at most. It has to read what is committed: a snapshot that began before this call may be older than a delete.
-    /// When it fails or panics, or the cache does not take the value, the lease is given back; when its client dies, others wait until
-    /// the interval of the lease is over, which is 10 s.
+    /// On a miss one client gets a lease, and the result of its `fill` is stored, unless the key
+    /// was deleted in between: then the value is valid for this call only. Other clients wait, or
+    /// take the stale value, or call `fill` when the wait is over. `fill` is called at most once.
+    /// It has to read committed data: a snapshot that began before this call may be older than a
+    /// delete. When it fails or panics, or the cache does not take the value, the lease is given
+    /// back; when its client dies, others wait until the lease expires after 10 s.
     ///
     /// # Errors
-    /// Those of `fill`, and no others.
+    /// Only the errors of `fill`.
     pub fn get_or_fill<E>(
         &self,
         key: &str,
@@ -125,12 +130,13 @@ impl LookAside {
         Ok(found.pop().flatten())
     }
 
-    /// The values of `keys`, in their order, as [`LookAside::get_or_fill`] has one. The cache is asked once for each 64 keys;
-    /// `fill` is called for all that this client is to fill, and then perhaps for those that others have not filled in time. It
-    /// returns a value, or none, for each key that it is given.
+    /// The values of `keys` in their order; see [`LookAside::get_or_fill`]. The cache is read once
+    /// for each 64 keys. `fill` is called for all keys with a lease of this client, and then
+    /// perhaps for keys that other clients have not filled in time. It returns a value or `None`
+    /// for each key that it is given.
     ///
     /// # Errors
-    /// Those of `fill`. What it has returned before is stored.
+    /// The errors of `fill`. Values that it returned before are stored.
     ///
     /// # Panics
     /// If `fill` returns another number of values.
@@ -142,14 +148,15 @@ impl LookAside {
         Read::run(&self.shared, &self.manner, keys, &mut fill)
     }
 
-    /// Changes the database by `write`, and then deletes the `keys` whose values it changes. `write` has committed when it
-    /// returns. It is given what its statement should say, for the invalidator.
+    /// Changes the database by `write`, and then deletes the `keys` whose values it changes.
+    /// `write` has to commit before it returns. Its argument is the comment for its statement, for
+    /// the invalidator.
     ///
-    /// The keys are deleted too when `write` has failed or panics, since that may not be known for sure. For the same reason a marker stays until
-    /// its limit then.
+    /// The keys are deleted even if `write` fails or panics, since it may have committed. For the
+    /// same reason a marker then stays until its limit.
     ///
     /// # Errors
-    /// Those of `write`, and no others.
+    /// Only the errors of `write`.
     pub fn write_through_delete<T, E>(
         &self,
         keys: &[&str],
@@ -163,13 +170,14 @@ impl LookAside {
         write(&changed)
     }
 
-    /// Deletes keys, and tells whether all of them were acknowledged.
+    /// Deletes keys; returns whether all deletes were acknowledged.
     pub fn delete(&self, keys: &[&str]) -> bool {
         let good = self.good(keys);
         self.delete_good(&good) && good.len() == keys.len()
     }
 
-    /// Asks the cache by which commands it gives leases: to see at the start whether it can be used.
+    /// Probes the commands by which the cache gives leases: to check at the start that it can be
+    /// used.
     ///
     /// # Errors
     /// When it cannot.
@@ -177,7 +185,7 @@ impl LookAside {
         self.shared.links.with(Urgency::Needed, leases::of_link)
     }
 
-    /// What was done so far.
+    /// The counters so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.shared.counts.values()

@@ -9,7 +9,7 @@ use guira_sync::simulated::sometimes;
 /// the fill fails, when it panics, and when the cache does not take the value.
 pub(super) struct Leased<'s, 'k> {
     shared: &'s Shared,
-    /// What they were given over, if they are good for nothing else.
+    /// The connection that granted the tokens, if they are valid only on it.
     link: Option<Link>,
     tokens: Vec<(&'k str, Token)>,
 }
@@ -19,7 +19,7 @@ impl<'s, 'k> Leased<'s, 'k> {
         Self { shared, link, tokens }
     }
 
-    /// Lets a token be, without giving it back.
+    /// Drops a token without giving it back.
     pub(super) fn forget(&mut self, key: &str) {
         self.tokens.retain(|(leased, _)| *leased != key);
     }
@@ -56,7 +56,7 @@ impl<'s, 'k> Leased<'s, 'k> {
             None => links.with(Urgency::Optional, |link| leases::set(link, batch)).ok(),
         };
         stored.unwrap_or_else(|| {
-            // It would not answer to what it is given back either.
+            // The connection would not answer to returned tokens either.
             self.tokens.clear();
             vec![Stored::Failed; batch.len()]
         })

@@ -7,20 +7,21 @@ use guira_protocol::{GetForm, MetaVerb, Verb};
 use super::links::{CacheError, Link};
 use super::value::Item;
 
-/// Keys of one round trip. More are asked for one batch after the other, so that neither side waits for the other to read.
+/// The keys of one round trip. More keys are sent in batches, so that neither side waits for the
+/// other to read.
 pub(super) const BATCH: usize = 64;
 
 /// The most bytes of keys in a line.
 const LINE_MAX: usize = 1000;
 
-/// The key by which a server is asked whether it knows lease-get.
+/// The key of the request that checks whether a server supports lease-get.
 const PROBE: &[u8] = b"guira-client-asks";
 
-/// The longest value that is sent, in bytes: servers have none that are longer. A number that is too large for theirs would be refused as a
-/// bad line, and the value behind it taken for commands.
+/// The longest value that is sent, in bytes; servers store none that are longer. A server refuses a
+/// larger number as a bad line, and would take the value behind it for commands.
 const VALUE_MAX: usize = 1 << 30;
 
-/// By which commands a server gives leases.
+/// The commands by which a server gives leases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leases {
     /// `lease-get` and `lease-set`: Guira's nodes, and routers.
@@ -42,14 +43,15 @@ impl Token {
         Self { leases: Leases::Meta, number }
     }
 
-    /// Whether it is good for the connection only that it was given over. memcached begins to count its cas uniques anew when it is
-    /// started anew, so another one may have given the same number to somebody else; as long as a connection lasts it is the same.
+    /// Whether the token is valid only on the connection that it was given over. After a restart
+    /// memcached counts its cas uniques from the start, and may give another client the same
+    /// number; a connection ends with a restart.
     pub(super) fn is_of_connection(self) -> bool {
         self.leases == Leases::Meta
     }
 }
 
-/// What the cache says about a key.
+/// The cache's reply about a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Got {
     Item(Item),
@@ -77,10 +79,11 @@ pub(super) enum Stored {
     Failed,
 }
 
-/// By which commands the server of a connection gives leases. A router tells a token of 0 when a server has failed, perhaps since it
-/// knows no lease-get. A value that comes with a command that a server does not know would be
-/// taken for commands, so each connection is asked. memcached before 1.6.10 has another `ms`, whose value it would take for commands too, and says
-/// OK where later ones say HD.
+/// The commands by which the server of a connection gives leases. A router returns a token of 0
+/// when a server has failed, perhaps because it does not support lease-get. A server would take the
+/// value of an unknown command for commands, so each connection is probed first. memcached before
+/// 1.6.10 has another `ms`, whose value it would take for commands too, and replies OK where later
+/// ones reply HD.
 pub(super) fn of_link(link: &mut Link) -> Result<Leases, CacheError> {
     if let Some(leases) = link.leases {
         return Ok(leases);
@@ -89,14 +92,14 @@ pub(super) fn of_link(link: &mut Link) -> Result<Leases, CacheError> {
     client::get(GetForm::Lease, [PROBE], &mut request);
     client::meta(MetaVerb::Get, PROBE, &mut request).number(b'N', INTERVAL_S).end();
     request.extend_from_slice(client::META_NOOP);
-    link.connection.ask(&request)?;
-    let told = match link.connection.reply()? {
+    link.connection.send_batch(&request)?;
+    let received = match link.connection.reply()? {
         Reply::Value(value) => Some(value),
         Reply::Lease(value) => Some(value),
         _ => None,
     };
-    let is_native = told.is_some_and(|value| value.number != Some(0));
-    if told.is_some() {
+    let is_native = received.is_some_and(|value| value.number != Some(0));
+    if received.is_some() {
         let end = link.connection.reply()?;
         if end != Reply::End {
             return Err(CacheError::unexpected(&end));
@@ -120,7 +123,7 @@ fn is_failure(line: &[u8]) -> bool {
     matches!(failure(line), Some(Failure::Server(_)))
 }
 
-/// Asks for keys. What has come before an error is in `got` too.
+/// Reads keys. After an error, `got` has the replies before it.
 pub(super) fn get(link: &mut Link, keys: &[&str], got: &mut Vec<Got>) -> Result<(), CacheError> {
     let leases = of_link(link)?;
     for batch in keys.chunks(BATCH) {
@@ -145,15 +148,15 @@ fn get_native(link: &mut Link, mut keys: &[&str], got: &mut Vec<Got>) -> Result<
         lines.push(line);
         keys = rest;
     }
-    link.connection.ask(&request)?;
+    link.connection.send_batch(&request)?;
     for line in lines {
-        hear_native(link, line, got)?;
+        receive_native(link, line, got)?;
     }
     Ok(())
 }
 
 /// The answer to one line of keys.
-fn hear_native(link: &mut Link, keys: &[&str], got: &mut Vec<Got>) -> Result<(), CacheError> {
+fn receive_native(link: &mut Link, keys: &[&str], got: &mut Vec<Got>) -> Result<(), CacheError> {
     let first = got.len();
     let complete = first + keys.len();
     loop {
@@ -167,7 +170,7 @@ fn hear_native(link: &mut Link, keys: &[&str], got: &mut Vec<Got>) -> Result<(),
             }
             other => return Err(CacheError::unexpected(&other)),
         };
-        let place = keys[got.len() - first..].iter().position(|asked| asked.as_bytes() == value.key);
+        let place = keys[got.len() - first..].iter().position(|requested| requested.as_bytes() == value.key);
         let skipped = place.ok_or_else(|| CacheError::unexpected(&Reply::Value(value)))?;
         got.resize(got.len() + skipped, Got::Nothing);
         let flags = u32::try_from(value.flags);
@@ -176,7 +179,7 @@ fn hear_native(link: &mut Link, keys: &[&str], got: &mut Vec<Got>) -> Result<(),
         let stale = |item: Item| (!item.data.is_empty() || item.flags != 0).then_some(item);
         got.push(match token {
             None => Got::Item(item),
-            // What a router says that does not reach the server.
+            // The reply of a router that cannot reach the server.
             Some(0) => Got::Nothing,
             Some(1) => Got::Taken(stale(item)),
             Some(number) => Got::Token(Token { leases: Leases::Native, number }, stale(item)),
@@ -184,7 +187,7 @@ fn hear_native(link: &mut Link, keys: &[&str], got: &mut Vec<Got>) -> Result<(),
     }
 }
 
-/// Another client may fill a key after so many seconds.
+/// Another client may fill a key after this many seconds.
 const INTERVAL_S: u32 = 10;
 
 fn get_by_meta(link: &mut Link, keys: &[&str], got: &mut Vec<Got>) -> Result<(), CacheError> {
@@ -193,14 +196,14 @@ fn get_by_meta(link: &mut Link, keys: &[&str], got: &mut Vec<Got>) -> Result<(),
         let line = client::meta(MetaVerb::Get, key.as_bytes(), &mut request);
         line.flags(b"v f c").number(b'N', INTERVAL_S).end();
     }
-    link.connection.ask(&request)?;
+    link.connection.send_batch(&request)?;
     for _ in keys {
-        got.push(hear_meta(link)?);
+        got.push(receive_meta(link)?);
     }
     Ok(())
 }
 
-fn hear_meta(link: &mut Link) -> Result<Got, CacheError> {
+fn receive_meta(link: &mut Link) -> Result<Got, CacheError> {
     let reply = link.connection.reply()?;
     let (line, value) = match reply {
         Reply::MetaValue { line, value } => (MetaReply::of(line), value),
@@ -222,13 +225,13 @@ fn hear_meta(link: &mut Link) -> Result<Got, CacheError> {
         (true, ..) => Got::Token(token, None),
         (_, true, true) => Got::Taken(Some(item)),
         (_, true, _) if is_empty => Got::Taken(None),
-        // Fresh, though somebody renews it already.
+        // Fresh, though another client renews it already.
         _ => Got::Item(item),
     })
 }
 
-/// Stores what tokens were given for. What a token was given for by other commands than this server's is refused.
-/// What is longer than any server has is not sent.
+/// Stores values with their tokens. A token from other commands than this server's is refused, and
+/// so is a value that is longer than any server accepts.
 pub(super) fn set(link: &mut Link, stores: &[Store<'_>]) -> Result<Vec<Stored>, CacheError> {
     let leases = of_link(link)?;
     let (mut request, mut stored) = (Vec::new(), Vec::with_capacity(stores.len()));
@@ -248,7 +251,7 @@ pub(super) fn set(link: &mut Link, stores: &[Store<'_>]) -> Result<Vec<Stored>, 
         }
     }
     if !request.is_empty() {
-        link.connection.ask(&request)?;
+        link.connection.send_batch(&request)?;
     }
     for store in stores {
         stored.push(if is_sent(&store) {
@@ -270,27 +273,27 @@ pub(super) fn set(link: &mut Link, stores: &[Store<'_>]) -> Result<Vec<Stored>, 
     Ok(stored)
 }
 
-/// Gives tokens back, so that others need not wait until the interval is over. A token that a router has made of a cas unique is not one
-/// itself: then this does nothing.
+/// Gives tokens back, so that other clients need not wait for the end of the interval. A token that
+/// a router made from a cas unique is not a unique itself: then this has no effect.
 pub(super) fn give_back(link: &mut Link, tokens: &[(&str, Token)]) -> Result<(), CacheError> {
     for batch in tokens.chunks(BATCH) {
         let mut request = Vec::new();
         for (key, token) in batch {
             client::meta(MetaVerb::Delete, key.as_bytes(), &mut request).number(b'C', token.number).end();
         }
-        link.connection.ask(&request)?;
+        link.connection.send_batch(&request)?;
         batch.iter().try_for_each(|_| link.connection.reply().map(|_| ()))?;
     }
     Ok(())
 }
 
-/// Deletes keys; tells of each whether that was acknowledged.
+/// Deletes keys; returns for each whether the delete was acknowledged.
 pub(super) fn delete(link: &mut Link, keys: &[&str]) -> Result<Vec<bool>, CacheError> {
     let mut deleted = Vec::with_capacity(keys.len());
     for batch in keys.chunks(BATCH) {
         let mut request = Vec::new();
         batch.iter().for_each(|key| client::delete(key.as_bytes(), 0, &mut request));
-        link.connection.ask(&request)?;
+        link.connection.send_batch(&request)?;
         for _ in batch {
             let reply = link.connection.reply()?;
             deleted.push(matches!(reply, Reply::Line(reply::DELETED | reply::NOT_FOUND)));

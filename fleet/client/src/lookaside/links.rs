@@ -12,29 +12,31 @@ use guira_sync::simulated::is_planted;
 use super::leases::Leases;
 use crate::text::{Connection, Target, TextError};
 
-/// So many connections wait for their next use; further ones are closed.
+/// The most idle connections; further ones are closed.
 const IDLE_MAX: usize = 32;
 
-/// For so long a server that does not answer is not asked, but by deletes.
+/// A server without a reply receives only deletes for this time.
 const REST: Duration = Duration::from_secs(1);
 
-/// So many answers in a row may fail to come before that. A server that cannot be connected to rests at once.
+/// The most requests in a row that may stay without a reply before that. A server that cannot be
+/// connected to rests at once.
 const FAILURES_MAX: u64 = 3;
 
-/// Why the cache could not be asked.
+/// The reason that the cache could not be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CacheError {
-    /// It cannot be reached, or does not answer.
+    /// The cache cannot be reached, or does not reply.
     #[error(transparent)]
     Text(#[from] TextError),
-    /// It has answered something else than such a server does.
+    /// The cache sent an unexpected reply.
     #[error("unexpected reply from the server: {0}")]
     Unexpected(String),
-    /// It knows neither `lease-get` nor meta commands as memcached has them since 1.6.10. This is what it has said.
+    /// The cache supports neither `lease-get` nor the meta commands of memcached 1.6.10. This is
+    /// its reply.
     #[error("the server supports neither leases nor the meta commands of memcached 1.6.10: {0}")]
     NoLeases(String),
-    /// It has not answered before, and is not asked for a second.
+    /// The cache did not reply before, and is not tried for a second.
     #[error("the server did not answer; not retried for one second")]
     Resting,
 }
@@ -44,7 +46,7 @@ impl CacheError {
         Self::Unexpected(reply.line().escape_ascii().to_string())
     }
 
-    /// Whether it says that the other end was gone: as it is of a connection that a server closed while nobody used it.
+    /// Whether the error is that of an idle connection which the server has closed.
     fn is_gone(&self) -> bool {
         let is_reset = |kind| matches!(kind, io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe);
         match self {
@@ -58,9 +60,9 @@ impl CacheError {
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) connection: Connection,
-    /// By which commands it gives leases, once it was asked.
+    /// The commands by which the server gives leases, once it was probed.
     pub(super) leases: Option<Leases>,
-    /// When it was of use last, in milliseconds after the clock of its `Links` has started.
+    /// The time of the last use, in milliseconds of the clock of its `Links`.
     used: u64,
 }
 
@@ -89,7 +91,7 @@ impl Links {
         Self::resting(target, REST)
     }
 
-    /// Those of a server that rests so long.
+    /// The connections to a server that rests this long after failures.
     pub(super) fn resting(target: Target, rest: Duration) -> Self {
         let (rests_until, failures) = (AtomicU64::new(0), AtomicU64::new(0));
         Self { target, rest, idle: Mutex::default(), since: Stopwatch::start(), rests_until, failures }
@@ -107,13 +109,13 @@ impl Links {
         Ok(done)
     }
 
-    /// The same, and lends the connection: to go on with, and to be kept then.
+    /// Like `with`, but also lends the connection for further requests; the caller then returns it.
     pub(super) fn lend<T>(
         &self,
         urgency: Urgency,
         mut work: impl FnMut(&mut Link) -> Result<T, CacheError>,
     ) -> Result<(T, Link), CacheError> {
-        if urgency == Urgency::Optional && !self.may_ask() {
+        if urgency == Urgency::Optional && !self.may_try() {
             return Err(CacheError::Resting);
         }
         let idle = self.idle().pop();
@@ -171,13 +173,14 @@ impl Links {
         }
     }
 
-    /// Closes the idle connections that were of use no later than this one, which is of none any more.
+    /// Closes the idle connections that were last used no later than this failed one.
     fn drop_older(&self, link: &Link) {
         self.idle().retain(|other| other.used > link.used);
     }
 
-    /// Whether the server does not rest. When its rest is over, one asks it, and the others go on as if it were not.
-    fn may_ask(&self) -> bool {
+    /// Whether the server does not rest. When its rest is over, one caller tries it, and the others
+    /// still skip it.
+    fn may_try(&self) -> bool {
         let (until, now) = (self.rests_until.load(Ordering::Relaxed), self.now());
         let again = now + self.rest_millis();
         until == 0

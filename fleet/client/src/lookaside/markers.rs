@@ -5,10 +5,11 @@
 //! r::<key>   the ids of writes of a key: "<id>,<id>,…"; empty while it settles
 //! ```
 //!
-//! Each writer has a marker of its own, so that one whose change has arrived does not remove another's. A writer sets its marker
-//! first and then adds its id to the list: an id without a marker has arrived. Whoever reads such a list takes the id out, by the cas unique of
-//! the list, so that one that was added meanwhile stays. A list whose ids have all arrived stays for as long as it takes to settle: the
-//! log of a replica may tell of a change a moment before its readers see it.
+//! Each writer has a marker of its own, so that an arrived change does not remove another writer's
+//! marker. A writer first sets its marker and then adds its id to the list: an id without a marker
+//! has arrived. A reader of such a list removes the id by the list's cas unique, so that ids which
+//! were added in between stay. A list whose ids have all arrived stays for a settling time: the log
+//! of a replica may report a change a moment before its readers see it.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -27,13 +28,13 @@ use crate::text::Target;
 /// The longest key of which a list is named; keys that are longer share the list of their beginning.
 const KEY_MAX: usize = 247;
 
-/// The most ids that are looked at in one list, the oldest first. There are others behind them.
+/// The most ids that are read of one list, the oldest first.
 const IDS_MAX: usize = 4096;
 
-/// So many ids that have arrived are taken out of a list in which others stay.
+/// The most arrived ids that are removed from a list in which others stay.
 const ARRIVED_MAX: usize = 16;
 
-/// A list that others change is tried again so often.
+/// The most attempts to change a list that other clients change.
 const TRIES: usize = 4;
 
 /// The remote markers of a replica region, in a pool that all its clients use (*Scaling Memcache at Facebook*, section 5).
@@ -48,7 +49,7 @@ pub struct Markers {
     unreachable: Database,
 }
 
-/// What became of the marks of a write.
+/// The marks of a write.
 #[derive(Debug)]
 pub(super) struct Mark {
     /// The key of the marker, which the statement names.
@@ -68,24 +69,26 @@ impl Markers {
         }
     }
 
-    /// The same, with markers that go after so long by themselves: those of writers that have died or failed. By default 10 minutes, in whole seconds. A
-    /// replica that lags for longer lets writers read old rows.
+    /// Sets the lifetime of markers whose writer has died or failed. By default 10 minutes; whole
+    /// seconds. A replica with a longer lag lets writers read old rows.
     #[must_use]
     pub fn limit(mut self, limit: Duration) -> Self {
         self.limit = limit;
         self
     }
 
-    /// The same, with reads that go to the master for so much longer, in whole seconds, and up to one more. By default 2 s. It has to be longer than a change that the
-    /// invalidator has seen takes to be visible in the replica, or in the slowest of several.
+    /// Sets the time for which reads go to the master after a change has arrived, plus up to a
+    /// second. By default 2 s. It has to exceed the time from the invalidator's reading of a change
+    /// until all replicas show it.
     #[must_use]
     pub fn settling(mut self, settling: Duration) -> Self {
         self.settling = settling;
         self
     }
 
-    /// The same, which reads there while it cannot be known whether there is a marker: by default from the master, which then has
-    /// all misses of the region to answer; the nearest database may show a writer an old row.
+    /// Sets the database to read from while the markers are unreachable: by default the master,
+    /// which then serves all misses of the region; the nearest database may show a writer an old
+    /// row.
     #[must_use]
     pub fn when_unreachable(mut self, database: Database) -> Self {
         self.unreachable = database;
@@ -104,7 +107,7 @@ impl Markers {
         let seconds = seconds(self.limit);
         let mut request = Vec::new();
         client::meta_store(key.as_bytes(), 1, &mut request).number(b'T', seconds).end_with(b"1");
-        link.connection.ask(&request)?;
+        link.connection.send_batch(&request)?;
         if !is_done(link)? {
             return Ok(false);
         }
@@ -122,7 +125,8 @@ impl Markers {
         Ok(false)
     }
 
-    /// Where each of these keys is to be read; `Err` says where all of them are, since the pool has not answered.
+    /// The database to read each of these keys from; `Err` is the database for all of them, since
+    /// the pool did not reply.
     pub(super) fn database_of(&self, keys: &[&str]) -> Result<Vec<Database>, Database> {
         if keys.is_empty() {
             return Ok(Vec::new());
@@ -143,8 +147,8 @@ impl Markers {
         for name in &names {
             client::meta(MetaVerb::Get, name.as_bytes(), &mut request).flags(b"v c").end();
         }
-        link.connection.ask(&request)?;
-        let lists = names.iter().map(|_| hear_list(link)).collect::<Result<Vec<_>, _>>()?;
+        link.connection.send_batch(&request)?;
+        let lists = names.iter().map(|_| receive_list(link)).collect::<Result<Vec<_>, _>>()?;
         let mut arrived = HashMap::new();
         let ids = lists.iter().flatten().flat_map(List::ids).take(IDS_MAX);
         let ids: Vec<&str> = ids.filter(|id| arrived.insert(*id, false).is_none()).collect();
@@ -153,7 +157,7 @@ impl Markers {
             for id in batch {
                 client::meta(MetaVerb::Get, marker(id).as_bytes(), &mut request).end();
             }
-            link.connection.ask(&request)?;
+            link.connection.send_batch(&request)?;
             for id in batch {
                 match link.connection.reply()? {
                     Reply::Line(reply::META_DONE) => {}
@@ -177,16 +181,17 @@ impl Markers {
             }
         }
         if writes > 0 {
-            link.connection.ask(&request)?;
+            link.connection.send_batch(&request)?;
         }
-        // If a list was changed meanwhile, somebody else takes out what has arrived.
+        // If a list was changed in between, another client removes the arrived ids.
         (0..writes).try_for_each(|_| is_done(link).map(|_| ()))?;
         Ok(())
     }
 
-    /// What is left of a list when its ids have arrived, and how long it lives; `None` if it is to stay as it is.
+    /// The rest of a list without its arrived ids, and its lifetime; `None` if the list stays
+    /// unchanged.
     fn rest_of(&self, list: &List, arrived: &HashMap<&str, bool>) -> Option<(String, u64)> {
-        // Without cas uniques it would be written over an id that was added meanwhile.
+        // Without cas uniques the write would overwrite an id that was added in between.
         if list.unique == 0 {
             return None;
         }
@@ -204,14 +209,15 @@ impl Markers {
 /// How an id is added to a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
-    /// To one that is there. memcached makes it since 1.6.19, by N.
+    /// Appends to an existing list. memcached creates it since 1.6.19, by N.
     Append,
-    /// As the first of a new one.
+    /// Adds a new list.
     Add,
 }
 
-/// Adds an id to lists; returns those that it was not added to, since they are not there, or are there already. An append leaves a list the time that it
-/// had, so it is given a new one: if it is gone by then, so is the id.
+/// Adds an id to lists; returns the lists that it was not added to, since they do not exist, or
+/// exist already. An append does not change the lifetime of a list, so that is set separately: if
+/// the list is gone by then, so is the id.
 fn add(
     link: &mut Link,
     lists: &[String],
@@ -230,7 +236,7 @@ fn add(
         line.number(b'T', seconds).end_with(value.as_bytes());
         client::meta(MetaVerb::Get, list, &mut request).number(b'T', seconds).end();
     }
-    link.connection.ask(&request)?;
+    link.connection.send_batch(&request)?;
     let mut left = Vec::new();
     for list in lists {
         let is_added = is_done(link)?;
@@ -242,8 +248,8 @@ fn add(
     Ok(left)
 }
 
-/// Whether something was done as asked. An answer that does not say so or otherwise is an error: whoever does not know a command answers to
-/// its value as well, and that answer would be taken for the next one.
+/// Whether a command took effect. Any other reply is an error: a server that does not know a
+/// command also replies to its value, and that reply would be taken for the next one.
 fn is_done(link: &mut Link) -> Result<bool, CacheError> {
     match link.connection.reply()? {
         Reply::Line(reply::META_DONE) => Ok(true),
@@ -267,8 +273,8 @@ impl List {
     }
 }
 
-/// A list that was asked for, if it is there.
-fn hear_list(link: &mut Link) -> Result<Option<List>, CacheError> {
+/// Reads the reply to a request for a list; `None` if it is missing.
+fn receive_list(link: &mut Link) -> Result<Option<List>, CacheError> {
     let reply = link.connection.reply()?;
     let (line, value) = match reply {
         Reply::MetaValue { line, value } => (MetaReply::of(line), value),
@@ -279,12 +285,10 @@ fn hear_list(link: &mut Link) -> Result<Option<List>, CacheError> {
     Ok(Some(List { text: String::from_utf8_lossy(value).into_owned(), unique }))
 }
 
-/// The key of a marker.
 fn marker(id: &str) -> String {
     format!("r:{id}")
 }
 
-/// The key of a list.
 fn list(key: &str) -> String {
     let end = (0..=key.len().min(KEY_MAX)).rev().find(|end| key.is_char_boundary(*end)).unwrap_or(0);
     format!("r::{}", &key[..end])

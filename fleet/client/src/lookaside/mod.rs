@@ -1,11 +1,13 @@
-//! A cache beside a database, as *Scaling Memcache at Facebook* has it (Nishtala and others, NSDI 2013, sections 3.2 and 5).
+//! A look-aside cache beside a database, as in *Scaling Memcache at Facebook* (Nishtala and others,
+//! NSDI 2013, sections 3.2 and 5).
 //!
-//! [`LookAside`] asks the cache first, and the database for what the cache does not have. Leases see to it that one client
-//! asks the database for a key at a time, and that nobody stores what a database said before a change. Whatever is wrong with
-//! the cache, the application has its answer: from the database, and [`Counters`] tell of it.
+//! [`LookAside`] reads the cache first, and the database on a miss. Leases ensure that one client
+//! at a time queries the database for a key, and that no client stores a value from before a
+//! change. Whatever is wrong with the cache, the application gets its value from the database, and
+//! [`Counters`] show the fault.
 //!
-//! The cache is a Guira node, a router, or memcached of version 1.6.10 or later. Each connection is asked what it knows:
-//! `lease-get` and `lease-set`, or meta commands, of which leases are made then.
+//! The cache is a Guira node, a router, or memcached of version 1.6.10 or later. The client probes
+//! each connection for `lease-get` and `lease-set`, and else uses meta commands.
 //!
 //! ```no_run
 //! # fn load(id: u64) -> Result<Option<String>, std::io::Error> { Ok(None) }
@@ -23,7 +25,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A region whose databases are replicas of another one's sets [`Markers`] for what it writes, so that its readers do not see what was before.
+//! A region whose databases are replicas of another region's sets [`Markers`] for its writes, so
+//! that its readers do not see older values.
 //!
 //! The same in commands, for other languages: docs/guide/client.md.
 

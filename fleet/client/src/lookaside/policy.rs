@@ -7,10 +7,11 @@ use super::random::Random;
 /// Whether a client that would have to wait may take a stale value instead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StaleValues {
-    /// It waits.
+    /// The client waits.
     #[default]
     Refuse,
-    /// It takes the stale value at once. Servers keep stale values only if they are told to (`--stale-values`).
+    /// The client takes the stale value at once. Servers keep stale values only with the option
+    /// `--stale-values`.
     Use,
 }
 
@@ -35,8 +36,8 @@ impl Policy {
         stale_values: StaleValues::Refuse,
     };
 
-    /// Whole seconds that something is to live: this long, and so much more or less that what was stored together does not
-    /// expire together.
+    /// The lifetime of a value in whole seconds: `length`, varied so that values which were stored
+    /// together do not expire together.
     pub(super) fn seconds(&self, length: Duration, random: &Random) -> u64 {
         let length = length.min(LONGEST).as_millis() as u64;
         let spread = length * u64::from(self.jitter_percent) / 100;

@@ -19,7 +19,7 @@ pub(super) type Fill<'f, 'k, E> = &'f mut dyn FnMut(&[Wanted<'k>]) -> Result<Vec
 
 /// A key that is to be filled.
 struct Missing {
-    /// Its place among the keys that were asked for.
+    /// The position of the key in the request.
     place: usize,
     token: Option<Token>,
     stale: Option<Value>,
@@ -37,7 +37,8 @@ pub(super) struct Read<'c, 'f, 'k, E> {
     keys: Vec<&'k str>,
     found: Vec<Option<Value>>,
     fill: Fill<'f, 'k, E>,
-    /// Over which the tokens of what is missing were given, if they are good for nothing else.
+    /// The connection over which the tokens of missing keys were given, if they are valid only
+    /// there.
     lent: Option<Link>,
 }
 
@@ -66,14 +67,14 @@ impl<'c, 'f, 'k, E> Read<'c, 'f, 'k, E> {
     }
 
     fn all(&mut self) -> Result<(), E> {
-        let (mut asked, bad): (Vec<usize>, Vec<usize>) =
+        let (mut requested, bad): (Vec<usize>, Vec<usize>) =
             (0..self.keys.len()).partition(|place| key::is_good(self.keys[*place]));
         self.shared.counts.bad_keys.add(bad.len());
         let mut missing: Vec<Missing> = bad.into_iter().map(Missing::without_token).collect();
         let (waited, mut backoff) = (Stopwatch::start(), Backoff::new(self.manner.policy.wait));
         let mut is_first = true;
         loop {
-            let taken = self.ask(&asked, &mut missing);
+            let taken = self.request_leases(&requested, &mut missing);
             if is_first {
                 sometimes("wait-for-a-fill");
                 self.shared.counts.waits.add(taken.len());
@@ -90,24 +91,24 @@ impl<'c, 'f, 'k, E> Read<'c, 'f, 'k, E> {
                 return self.fill(taken.into_iter().map(Missing::without_token).collect());
             };
             guira_sync::thread::sleep(pause);
-            asked = taken;
+            requested = taken;
         }
     }
 
-    /// Asks the cache for the keys at these places. What is to be filled comes to `missing`; returned are the places of keys that another
-    /// client fills.
-    fn ask(&mut self, places: &[usize], missing: &mut Vec<Missing>) -> Vec<usize> {
+    /// Requests the keys at these indices from the cache. Keys that this client is to fill are
+    /// added to `missing`; returns the indices of keys that another client fills.
+    fn request_leases(&mut self, places: &[usize], missing: &mut Vec<Missing>) -> Vec<usize> {
         let counts = &self.shared.counts;
         if places.is_empty() {
             return Vec::new();
         }
         let keys: Vec<&str> = places.iter().map(|place| self.keys[*place]).collect();
         let mut got = Vec::with_capacity(keys.len());
-        let asked = self.shared.links.lend(Urgency::Optional, |link| {
+        let requested = self.shared.links.lend(Urgency::Optional, |link| {
             got.clear();
             leases::get(link, &keys, &mut got)
         });
-        match asked {
+        match requested {
             Ok(((), link)) => {
                 let is_bound = |got: &Got| matches!(got, Got::Token(token, _) if token.is_of_connection());
                 if got.iter().any(is_bound) {
@@ -116,7 +117,7 @@ impl<'c, 'f, 'k, E> Read<'c, 'f, 'k, E> {
                     self.shared.links.keep(link);
                 }
             }
-            // What has come before is good.
+            // Replies that arrived before the error are valid.
             Err(CacheError::Text(_)) => {}
             Err(_) => got.clear(),
         }
@@ -158,7 +159,7 @@ impl<'c, 'f, 'k, E> Read<'c, 'f, 'k, E> {
         taken
     }
 
-    /// Asks the database, and stores what there is a token for.
+    /// Queries the database, and stores the values of keys with a token.
     fn fill(&mut self, missing: Vec<Missing>) -> Result<(), E> {
         if missing.is_empty() {
             return Ok(());
@@ -197,7 +198,8 @@ impl<'c, 'f, 'k, E> Read<'c, 'f, 'k, E> {
         Ok(())
     }
 
-    /// Where these keys are to be read. Markers are looked at after the cache was asked: a write that comes in between voids the lease.
+    /// The database to read each key from. Markers are read after the cache: a write in between
+    /// voids the lease.
     fn wanted(&self, keys: &[&'k str]) -> Vec<Wanted<'k>> {
         let Some(markers) = &self.manner.markers else {
             let database = Database::Nearest;

@@ -1,4 +1,4 @@
-//! What a client shares with its clones, and how each of them reads.
+//! The state that a client shares with its clones, and the settings of each clone.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::markers::Markers;
 use super::policy::Policy;
 use super::random::Random;
 
-/// What a client shares with its clones.
+/// The state that a client shares with its clones.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) links: Links,
@@ -16,7 +16,7 @@ pub(super) struct Shared {
     pub(super) random: Random,
 }
 
-/// What a clone has for itself: how it reads.
+/// The settings of one clone: how it reads.
 #[derive(Clone, Debug)]
 pub(super) struct Manner {
     pub(super) policy: Policy,

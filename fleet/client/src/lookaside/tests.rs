@@ -3,13 +3,13 @@ use guira_transport::net::TcpListener;
 use std::io::{Read, Write};
 use std::time::Duration;
 
-use guira_harness::port::nobody;
+use guira_harness::port::refusing_address;
 
 use super::links::{Links, Urgency};
 use super::*;
 use crate::text::{Target, TextError};
 
-/// What is asked over one connection, and answered.
+/// The requests on one connection, and the replies.
 type Talk = Vec<(String, String)>;
 
 const PROBE: &str = "lease-get guira-client-asks\r\nmg guira-client-asks N10\r\nmn\r\n";
@@ -20,7 +20,7 @@ const META: (&str, &str) = (PROBE, "ERROR\r\nHD W\r\nMN\r\n");
 const REST: Duration = Duration::from_secs(3600);
 
 fn talk(exchanges: &[(&str, &str)]) -> Talk {
-    exchanges.iter().map(|(asked, answered)| (asked.to_string(), answered.to_string())).collect()
+    exchanges.iter().map(|(requested, answered)| (requested.to_string(), answered.to_string())).collect()
 }
 
 /// A server that expects these requests over one connection after the other, each in one piece. A connection is closed at its end.
@@ -30,10 +30,10 @@ fn serve(talks: Vec<Talk>) -> (Target, JoinHandle<()>) {
     let server = thread::spawn(move || {
         for talk in talks {
             let (mut socket, _) = listener.accept().unwrap();
-            for (asked, answered) in talk {
-                let mut heard = vec![0; asked.len()];
-                socket.read_exact(&mut heard).unwrap();
-                assert_eq!(String::from_utf8_lossy(&heard), asked);
+            for (requested, answered) in talk {
+                let mut received = vec![0; requested.len()];
+                socket.read_exact(&mut received).unwrap();
+                assert_eq!(String::from_utf8_lossy(&received), requested);
                 socket.write_all(answered.as_bytes()).unwrap();
             }
         }
@@ -116,7 +116,8 @@ fn memcacheds_leases_are_lines_of_mg_and_ms() {
     assert_eq!(hit(&cache, "k"), second);
     assert_eq!((hit(&cache, "k"), hit(&cache, "k")), (value("y"), value("y")));
     assert_eq!(read(&cache, "k", value("z")), value("z"));
-    // No memory for the item that would say who fills the key, no cas uniques, and an error: the database is asked.
+    // No memory for the item of a lease, no cas uniques, and an error: the client reads the
+    // database.
     assert!((0..3).all(|_| read(&cache, "k", value("a")) == value("a")));
     let expected = Counters {
         hits: 2,
@@ -158,13 +159,13 @@ fn a_wait_ends_with_the_value_or_with_the_database() {
 
 #[test]
 fn an_older_version_does_not_replace_a_newer_one() {
-    let asked = ("lease-get k\r\n", "LVALUE k 101 1073741824 9\r\n\0\0\0\0\0\0\0\x05x\r\nEND\r\n");
+    let requested = ("lease-get k\r\n", "LVALUE k 101 1073741824 9\r\n\0\0\0\0\0\0\0\x05x\r\nEND\r\n");
     let (target, server) = serve(vec![talk(&[
         NATIVE,
-        asked,
+        requested,
         // Others need not wait. The stale value stays.
         ("md k C101\r\n", "HD\r\n"),
-        asked,
+        requested,
         ("lease-set k 101 1073741824 3600 9\r\n\0\0\0\0\0\0\0\x05y\r\n", "STORED\r\n"),
     ])]);
     let cache = client(target);
@@ -212,9 +213,9 @@ fn many_keys_are_asked_for_in_short_lines_and_in_batches() {
     let values =
         |keys: &[String]| keys.iter().map(|key| format!("VALUE {key} 0 1\r\nx\r\n")).collect::<String>();
     let lines = |keys: &[String]| {
-        let asked = keys.chunks(4).map(|line| format!("lease-get {}\r\n", line.join(" ")));
+        let requested = keys.chunks(4).map(|line| format!("lease-get {}\r\n", line.join(" ")));
         let answered = keys.chunks(4).map(|line| values(line) + "END\r\n");
-        (asked.collect::<String>(), answered.collect::<String>())
+        (requested.collect::<String>(), answered.collect::<String>())
     };
     let (probe, first, second) = (talk(&[NATIVE]), lines(&keys[..64]), lines(&keys[64..]));
     let (target, server) = serve(vec![[probe, vec![first, second]].concat()]);
@@ -252,8 +253,8 @@ fn whatever_the_cache_says_the_application_has_its_value() {
         ((PROBE, "ERROR\r\nERROR\r\nERROR\r\n"), ""),
         ((PROBE, "LVALUE a 1 0 3\r\n"), ""),
     ] {
-        let asked = if probe == META { "mg k v f c N10\r\n" } else { "lease-get k\r\n" };
-        let rest = if answer.is_empty() { vec![] } else { vec![(asked, answer)] };
+        let requested = if probe == META { "mg k v f c N10\r\n" } else { "lease-get k\r\n" };
+        let rest = if answer.is_empty() { vec![] } else { vec![(requested, answer)] };
         let (target, server) = serve(vec![talk(&[&[probe][..], &rest].concat())]);
         let cache = client(target);
         assert_eq!(read(&cache, "k", value("db")), value("db"), "{probe:?} {answer}");
@@ -269,7 +270,7 @@ fn no_answer_is_so_wrong_that_a_read_does_not_end() {
     const SEED: u64 = 1;
     let random = random::Random::new(SEED);
     for round in 0..600 {
-        let (probe, asked, answers) = if round % 2 == 0 {
+        let (probe, requested, answers) = if round % 2 == 0 {
             let answers = [
                 "LVALUE k 101 1073741824 9\r\n\0\0\0\0\0\0\0\x05x\r\nEND\r\n",
                 "VALUE k 0 1\r\nx\r\nEND\r\n",
@@ -291,7 +292,7 @@ fn no_answer_is_so_wrong_that_a_read_does_not_end() {
         }
         let said = format!("seed {SEED}, round {round}: {answer:?}");
         // What it stores is not looked at: the connection is closed.
-        let (target, server) = serve(vec![talk(&[probe, (asked, &answer)]), vec![]]);
+        let (target, server) = serve(vec![talk(&[probe, (requested, &answer)]), vec![]]);
         let found = read(&client(target.clone()).wait(Duration::ZERO), "k", value("db"));
         assert!(found.is_some(), "{said}");
         let _ = crate::text::Connection::open(&target);
@@ -309,15 +310,15 @@ fn stores_that_fail_are_counted_and_nothing_else() {
         ("ERROR\r\n", (0, 0, 1)),
         ("STO", (0, 0, 1)),
     ] {
-        let asked = ("lease-get k\r\n", "LVALUE k 101 0 0\r\n\r\nEND\r\n");
+        let requested = ("lease-get k\r\n", "LVALUE k 101 0 0\r\n\r\nEND\r\n");
         let set = ("lease-set k 101 0 3600 1\r\nx\r\n", answer);
-        // The connection that was closed meanwhile is replaced by one that is closed at once.
-        let (target, server) = serve(vec![talk(&[NATIVE, asked, set]), vec![]]);
+        // The closed connection is replaced by one that is closed at once.
+        let (target, server) = serve(vec![talk(&[NATIVE, requested, set]), vec![]]);
         let cache = client(target.clone());
         assert_eq!(read(&cache, "k", value("x")), value("x"), "{answer}");
         let Counters { stores, refusals, failed_stores, .. } = cache.counters();
         assert_eq!((stores, refusals, failed_stores), expected, "{answer}");
-        // Whoever has no more to say has said it.
+        // Ends a server that still accepts.
         let _ = crate::text::Connection::open(&target);
         server.join().unwrap();
     }
@@ -369,7 +370,7 @@ fn a_connection_that_was_closed_while_it_was_idle_is_replaced() {
 
 #[test]
 fn a_server_that_is_not_there_is_left_alone_but_by_deletes() {
-    let target = Target::new(nobody().to_string().parse().unwrap(), Duration::from_secs(20));
+    let target = Target::new(refusing_address().to_string().parse().unwrap(), Duration::from_secs(20));
     let links = Links::resting(target.clone(), REST);
     let refused = |outcome: Result<Leases, CacheError>| {
         assert!(matches!(outcome, Err(CacheError::Text(TextError::Connect(_)))), "{outcome:?}");
@@ -448,7 +449,7 @@ fn a_fill_has_a_value_for_each_key() {
     let _ = client(target).get_many(&["a b", "c d"], |_| Ok::<_, ()>(vec![None]));
 }
 
-/// A read of `k` by a client without a cache, which is told where it is to read.
+/// The database that a client without a cache reads `k` from.
 fn database_of(markers: Markers) -> (Database, Counters) {
     let nowhere = Target::new("unix:/nowhere".parse().unwrap(), Duration::from_secs(20));
     let cache = client(nowhere).in_replica_region(markers);
@@ -499,19 +500,19 @@ fn mark(answers: &[(&str, &str)]) -> Counters {
     let answers: Talk = talk(answers);
     let server = thread::spawn(move || {
         let (mut socket, _) = listener.accept().unwrap();
-        let mut hear = |asked: &str, answered: &str, id: Option<String>| {
+        let mut exchange = |requested: &str, answered: &str, id: Option<String>| {
             // An id has 16 digits.
-            let mut heard = vec![0; asked.len() + 14];
-            socket.read_exact(&mut heard).unwrap();
-            let heard = String::from_utf8(heard).unwrap();
-            let id = id.unwrap_or_else(|| heard[5..21].to_owned());
-            assert_eq!(heard.replace(&id, "ID"), asked);
+            let mut received = vec![0; requested.len() + 14];
+            socket.read_exact(&mut received).unwrap();
+            let received = String::from_utf8(received).unwrap();
+            let id = id.unwrap_or_else(|| received[5..21].to_owned());
+            assert_eq!(received.replace(&id, "ID"), requested);
             socket.write_all(answered.as_bytes()).unwrap();
             id
         };
-        let id = hear("ms r:ID 1 T600\r\n1\r\n", "HD\r\n", None);
-        for (asked, answered) in answers {
-            hear(&asked, &answered, Some(id.clone()));
+        let id = exchange("ms r:ID 1 T600\r\n1\r\n", "HD\r\n", None);
+        for (requested, answered) in answers {
+            exchange(&requested, &answered, Some(id.clone()));
         }
     });
     assert_eq!(cache.write_through_delete(&["k"], |_| Ok::<_, ()>(1)), Ok(1));
@@ -542,7 +543,7 @@ fn mg(answer: &'static str) -> (&'static str, &'static str) {
 
 #[test]
 fn what_memcached_has_given_a_token_for_is_stored_over_the_same_connection_or_not_at_all() {
-    // Another memcached has begun to count its cas uniques anew: 1 would be a token of it.
+    // Another memcached has started to count its cas uniques: 1 would be a token of it.
     let (target, server) = serve(vec![talk(&[META, mg("VA 0 f0 c1 W\r\n\r\n")]), vec![]]);
     let cache = client(target.clone());
     assert_eq!(read(&cache, "k", value("old")), value("old"));
@@ -557,10 +558,10 @@ fn a_connection_with_a_token_of_memcached_is_not_used_by_others_meanwhile() {
     let at = listener.local_addr().unwrap().to_string().parse().unwrap();
     let server = thread::spawn(move || {
         let accept = || listener.accept().unwrap().0;
-        let say = |socket: &mut guira_transport::net::TcpStream, (asked, answered): (&str, &str)| {
-            let mut heard = vec![0; asked.len()];
-            socket.read_exact(&mut heard).unwrap();
-            assert_eq!(String::from_utf8_lossy(&heard), asked);
+        let say = |socket: &mut guira_transport::net::TcpStream, (requested, answered): (&str, &str)| {
+            let mut received = vec![0; requested.len()];
+            socket.read_exact(&mut received).unwrap();
+            assert_eq!(String::from_utf8_lossy(&received), requested);
             socket.write_all(answered.as_bytes()).unwrap();
         };
         let mut first = accept();
@@ -582,11 +583,11 @@ fn a_connection_with_a_token_of_memcached_is_not_used_by_others_meanwhile() {
 
 #[test]
 fn leases_are_given_back_when_a_fill_panics() {
-    for (probe, asked, answer) in [
+    for (probe, requested, answer) in [
         (NATIVE, "lease-get k\r\n", "LVALUE k 101 0 0\r\n\r\nEND\r\n"),
         (META, "mg k v f c N10\r\n", "VA 0 f0 c101 W\r\n\r\n"),
     ] {
-        let (target, server) = serve(vec![talk(&[probe, (asked, answer), ("md k C101\r\n", "HD\r\n")])]);
+        let (target, server) = serve(vec![talk(&[probe, (requested, answer), ("md k C101\r\n", "HD\r\n")])]);
         let cache = client(target);
         let fill = || cache.get_or_fill("k", |_| -> Result<_, ()> { panic!("a fill that panics") });
         assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(fill)).is_err());
@@ -657,11 +658,11 @@ fn one_call_asks_a_server_whose_rest_is_over_while_others_do_without() {
     let at = listener.local_addr().unwrap().to_string().parse().unwrap();
     // Silent, and its rest is over at once.
     let links = Links::resting(Target::new(at, Duration::from_millis(500)), Duration::from_millis(100));
-    let ask = || links.with(Urgency::Optional, leases::of_link);
-    (0..3).for_each(|_| assert!(ask().is_err()));
+    let open_link = || links.with(Urgency::Optional, leases::of_link);
+    (0..3).for_each(|_| assert!(open_link().is_err()));
     thread::sleep(Duration::from_millis(101));
     let outcomes = thread::scope(|scope| {
-        let calls: Vec<_> = (0..8).map(|_| scope.spawn(ask)).collect();
+        let calls: Vec<_> = (0..8).map(|_| scope.spawn(open_link)).collect();
         calls.into_iter().map(|call| call.join().unwrap().unwrap_err()).collect::<Vec<_>>()
     });
     let resting = outcomes.iter().filter(|error| matches!(error, CacheError::Resting)).count();
@@ -675,8 +676,8 @@ fn connections_whose_way_is_gone_cost_one_timeout() {
     let links = Links::new(Target::new(at, Duration::from_millis(200)));
     let delete = |link: &mut links::Link| leases::delete(link, &["k"]);
     let answer = |socket: &mut guira_transport::net::TcpStream| {
-        let mut heard = [0; 10];
-        socket.read_exact(&mut heard).unwrap();
+        let mut received = [0; 10];
+        socket.read_exact(&mut received).unwrap();
         socket.write_all(b"DELETED\r\n").unwrap();
     };
     let lent: Vec<_> = (0..4)
@@ -707,12 +708,12 @@ fn markers_do_not_go_on_with_a_server_that_does_not_know_their_commands() {
     let at = listener.local_addr().unwrap().to_string().parse().unwrap();
     let server = thread::spawn(move || {
         let (mut socket, _) = listener.accept().unwrap();
-        let mut heard = [0; 32];
-        socket.read_exact(&mut heard).unwrap();
+        let mut received = [0; 32];
+        socket.read_exact(&mut received).unwrap();
         socket.write_all(b"ERROR\r\nERROR\r\n").unwrap();
         let (mut next, _) = listener.accept().unwrap();
-        let mut heard = [0; 13];
-        next.read_exact(&mut heard).unwrap();
+        let mut received = [0; 13];
+        next.read_exact(&mut received).unwrap();
         next.write_all(b"EN\r\n").unwrap();
     });
     let nowhere = Target::new("unix:/nowhere".parse().unwrap(), Duration::from_secs(20));

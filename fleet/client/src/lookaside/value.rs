@@ -1,4 +1,4 @@
-//! What is cached, and how it lies in an item.
+//! Cached values, and their format in items.
 
 /// A flag of items: the database has nothing under this key.
 const ABSENT: u32 = 1 << 31;
@@ -66,8 +66,8 @@ impl Value {
         self.version
     }
 
-    /// What a client of this kind has said by an item with these flags and bytes: a value, or that the database has nothing
-    /// under the key (`Some(None)`). `None` if none can have stored it.
+    /// Decodes an item with these flags and bytes that a look-aside client stored: a value, or the
+    /// fact that the database has none (`Some(None)`). `None` if no such client can have stored it.
     #[must_use]
     pub fn of_item(flags: u32, data: &[u8]) -> Option<Option<Self>> {
         Item { flags, data: data.to_vec() }.value().ok()
@@ -97,7 +97,7 @@ impl Item {
         Self { flags: value.flags | VERSIONED, data }
     }
 
-    /// What the database had under the key; `Err` if no client of this kind has stored it.
+    /// The value that the database had for the key; `Err` if no look-aside client stored the item.
     pub(super) fn value(mut self) -> Result<Option<Value>, Unreadable> {
         match (self.flags & ABSENT != 0, self.flags & VERSIONED != 0) {
             (true, false) => Ok(None),

@@ -240,7 +240,7 @@ impl InFlight {
         }
         let (mut reported, mut alone) = (0, 0);
         for (reply, ticket) in ReplyRecords::of(datagram, header).zip(&slot.tickets) {
-            if reply.status == Status::AskAlone && count > 1 {
+            if reply.status == Status::RequestAlone && count > 1 {
                 alone += 1;
             } else {
                 report(*ticket, Outcome::Answered(reply));
@@ -266,7 +266,7 @@ impl InFlight {
     ) -> usize {
         let replies: Vec<Replied<'_>> = ReplyRecords::of(datagram, header).collect();
         let answered = |(place, ticket, _): (usize, Ticket, Record<'_>)| {
-            let is_answer = replies.len() == 1 || replies[place].status != Status::AskAlone;
+            let is_answer = replies.len() == 1 || replies[place].status != Status::RequestAlone;
             is_answer.then_some((ticket, replies[place]))
         };
         let slot = self.slots.get(index);
@@ -287,7 +287,7 @@ impl InFlight {
     #[cold]
     fn retry_alone(&mut self, datagram: &[u8], header: &Header, index: usize) {
         let statuses: Vec<Status> = ReplyRecords::of(datagram, header).map(|it| it.status).collect();
-        let wants = |place: usize| statuses.len() > 1 && statuses[place] == Status::AskAlone;
+        let wants = |place: usize| statuses.len() > 1 && statuses[place] == Status::RequestAlone;
         self.queue_retries(index, RetryMode::Alone, |place, _| wants(place));
         self.slots.close(index);
     }

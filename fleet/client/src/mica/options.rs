@@ -11,7 +11,8 @@ pub struct ClientOptions {
     pub window: usize,
     /// The timeout of a request's first attempt; it doubles with each retry.
     pub timeout: Duration,
-    /// The number of retries, at most [`RETRIES_MAX`]. Each sends again what is idempotent.
+    /// The number of retries, at most [`RETRIES_MAX`]. Each retry sends only idempotent requests
+    /// again.
     pub retries: u32,
 }
 

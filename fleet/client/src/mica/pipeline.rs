@@ -33,7 +33,7 @@ pub fn fetch_directory(path: &mut impl ClientPath, timeout: Duration) -> Result<
     let mut found = None;
     for sequence in 0..DIRECTORY_REQUESTS {
         if let Some(buffer) = path.buffer(0) {
-            let length = Directory::ask(sequence, LEARNER, buffer);
+            let length = Directory::request(sequence, LEARNER, buffer);
             path.post(length);
         }
         path.flush()?;
@@ -141,7 +141,7 @@ impl<P: ClientPath> PipelinedClient<P> {
         }
         self.directory_requested = Some(now);
         if let Some(buffer) = self.path.buffer(0) {
-            let length = Directory::ask(0, self.in_flight.id, buffer);
+            let length = Directory::request(0, self.in_flight.id, buffer);
             self.path.post(length);
         }
         self.path.flush()

@@ -71,7 +71,7 @@ impl Wire {
     fn serve(&mut self, core: usize, datagram: &[u8]) -> Vec<u8> {
         let header = Header::read(datagram).unwrap();
         let mut out = vec![0; PAYLOAD_MAX];
-        if header.kind == Kind::AskDirectory {
+        if header.kind == Kind::DirectoryRequest {
             let length = self.directory.write(header, &mut out);
             out.truncate(length);
             return out;
@@ -91,7 +91,7 @@ impl Wire {
                     writer.space(after)[..value.len()].copy_from_slice(value);
                     writer.put(Status::Done, *flags, value.len());
                 }
-                (Operation::Get, Some(_)) => writer.put(Status::AskAlone, 0, 0),
+                (Operation::Get, Some(_)) => writer.put(Status::RequestAlone, 0, 0),
                 (Operation::Set, _) => {
                     self.table.insert(record.key.to_vec(), (record.flags, record.value.to_vec()));
                     writer.put(Status::Done, 0, 0);
@@ -385,11 +385,11 @@ fn requests_go_where_their_keys_are_at_home_and_reads_anywhere_if_they_may() {
 #[test]
 fn an_invalid_request_is_refused_with_a_reason() {
     let mut client = client(Wire::new(DIRECTORY, &[]), 1);
-    let mut ask = |request: &Request<'_>| client.submit(request, Ticket(0)).unwrap_err().to_string();
-    assert_eq!(ask(&get(b"")), "a key has 1 to 250 bytes, not 0");
-    assert_eq!(ask(&get(&[b'k'; 251])), "a key has 1 to 250 bytes, not 251");
+    let mut refusal = |request: &Request<'_>| client.submit(request, Ticket(0)).unwrap_err().to_string();
+    assert_eq!(refusal(&get(b"")), "a key has 1 to 250 bytes, not 0");
+    assert_eq!(refusal(&get(&[b'k'; 251])), "a key has 1 to 250 bytes, not 251");
     assert_eq!(
-        ask(&set(b"a", &[0; PAYLOAD_MAX])),
+        refusal(&set(b"a", &[0; PAYLOAD_MAX])),
         "key and value (1453 bytes) do not fit into a datagram: use TCP"
     );
 }
@@ -399,11 +399,11 @@ fn no_more_is_under_way_than_the_window_allows() {
     let mut wire = Wire::new(DIRECTORY, &[]);
     wire.slow = true;
     let mut client = client(wire, 1);
-    let mut asked = 0;
-    while client.submit(&get(b"a"), Ticket(asked)).unwrap().is_ok() {
-        asked += 1;
+    let mut submitted = 0;
+    while client.submit(&get(b"a"), Ticket(submitted)).unwrap().is_ok() {
+        submitted += 1;
     }
-    assert_eq!(asked, 8);
+    assert_eq!(submitted, 8);
     client.flush(Duration::ZERO).unwrap();
     assert!(client.submit(&get(b"a"), Ticket(8)).unwrap().is_err());
     assert_eq!(client.poll(Duration::ZERO, &mut |_, _| ()).unwrap(), 1);
@@ -634,18 +634,18 @@ fn each_request_is_reported_once_in_any_order_of_events() {
         let long = vec![7; PAYLOAD_MAX - DATAGRAM_HEADER - REPLY_HEADER - 40];
         client.path().table.insert(b"long".to_vec(), (0, long.clone()));
         client.path().table.insert(b"long2".to_vec(), (0, long));
-        let (mut reported, mut asked, mut generation) = (HashMap::<u64, u32>::new(), 0u64, 1);
+        let (mut reported, mut submitted, mut generation) = (HashMap::<u64, u32>::new(), 0u64, 1);
         for step in 0..800u32 {
             let now = Duration::from_secs(1) + step * TIMEOUT / 2;
             if step < 120 {
                 for _ in 0..numbers.below(6) {
-                    let key = format!("k{asked}");
+                    let key = format!("k{submitted}");
                     let request = match numbers.below(4) {
                         0 => get(b"long"),
                         1 => get(b"long2"),
                         _ => set(key.as_bytes(), b"v"),
                     };
-                    asked += u64::from(client.submit(&request, Ticket(asked)).unwrap().is_ok());
+                    submitted += u64::from(client.submit(&request, Ticket(submitted)).unwrap().is_ok());
                 }
                 let fault = numbers.one_of(&FAULTS);
                 client.path().faults.push_back(fault);
@@ -668,7 +668,7 @@ fn each_request_is_reported_once_in_any_order_of_events() {
             client.poll(now, &mut |ticket, _| *reported.entry(ticket.0).or_default() += 1).unwrap();
         }
         assert!(client.is_idle(), "seed {seed}");
-        assert_eq!(reported.len() as u64, asked, "seed {seed}");
+        assert_eq!(reported.len() as u64, submitted, "seed {seed}");
         assert!(reported.values().all(|count| *count == 1), "seed {seed}");
     }
 }

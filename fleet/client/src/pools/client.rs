@@ -1,4 +1,4 @@
-//! The blocking client: the thread that calls does the I/O.
+//! The blocking client: the calling thread does the I/O.
 
 use super::core::Reply;
 use super::counters::{Counters, Counts};
@@ -21,10 +21,11 @@ use guira_sync::lock::{Condvar, Mutex, MutexGuard};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Names and values that a server says of itself.
+/// The names and values of a server's statistics.
 pub type Stats = Vec<(String, String)>;
 
-/// A client of many servers that routes by itself. Its clones are the same client, for any number of threads.
+/// A client of many servers that routes by itself. Clones share one client, which any number of
+/// threads may use.
 #[derive(Clone, Debug)]
 pub struct Client {
     shared: Arc<Shared>,
@@ -43,13 +44,13 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct Sessions {
-    /// Those that no caller uses, the one that was used last at the end.
+    /// Unused sessions, the last used one at the end.
     idle: Vec<Session>,
-    /// How many there are.
+    /// The number of all sessions.
     open: usize,
 }
 
-/// A session that a thread uses. It is given back in any case.
+/// A session in use by a thread. It is given back on drop.
 struct Lent<'c> {
     shared: &'c Shared,
     session: Option<Session>,
@@ -59,7 +60,8 @@ impl Drop for Lent<'_> {
     fn drop(&mut self) {
         loop {
             let mut sessions = self.shared.sessions();
-            // Who hands a plan out looks under this lock at those that are idle, and has said before that there is another one.
+            // A thread that hands a plan out has announced the plan before it reads the idle
+            // sessions under this lock.
             let other = self.session.as_ref().map(Session::plan_number);
             let other = other.and_then(|number| self.shared.in_use.other_than(number));
             if let (Some(session), Some(plan)) = (&mut self.session, other) {
@@ -97,14 +99,15 @@ impl Shared {
         sessions.open += 1;
         drop(sessions);
         let mut lent = Lent { shared: self, session: None };
-        // The configuration was good before: what may be missing is a descriptor.
+        // The configuration is known to be valid: an error is a lack of descriptors.
         let session = Session::new(&self.in_use.plan(), &self.counts, self.window.era());
         lent.session =
             Some(session.map_err(|error| Error::from(ErrorKind::Busy).because(error.to_string()))?);
         Ok(lent)
     }
 
-    /// Has sessions that no caller uses go by this plan, one after the other: they close what they have no use for, and the next call need not wait.
+    /// Makes unused sessions adopt this plan, one after the other, so that they close connections
+    /// they no longer need and the next call need not wait.
     fn hand_out(&self, plan: &Arc<Plan>) -> Result<(), SetupError> {
         loop {
             let mut sessions = self.sessions();
@@ -121,7 +124,7 @@ impl Shared {
 }
 
 impl Client {
-    /// A client with this configuration, in mcrouter's language, and otherwise as usual.
+    /// A client with this configuration in mcrouter's language, and default options.
     ///
     /// # Errors
     /// If the configuration, or a server that it names, is invalid.
@@ -142,18 +145,19 @@ impl Client {
         Ok(Self { shared: Arc::new(Shared { common, in_use, counts, window, sessions, returned }) })
     }
 
-    /// Goes by another configuration from now on; everything else stays as the client was made. Calls that are under way end by the one before.
-    /// Servers that both have keep their connections, and whether they are down. The names of new ones are looked up first, for a second at most: one
-    /// that is not found by then counts as down until it is.
+    /// Uses another configuration from now on; all other options stay. Calls in flight keep the
+    /// previous configuration. Servers that both configurations have keep their connections and
+    /// their health. New names are resolved first, within a second; a name without a result by then
+    /// counts as down until it has one.
     ///
     /// # Errors
-    /// If the configuration, or a server that it names, is invalid. Then the one before stays.
+    /// If the configuration, or a server that it names, is invalid. The previous one stays in use.
     pub fn reconfigure(&self, texts: &Texts) -> Result<(), SetupError> {
         let Shared { in_use, counts, .. } = &*self.shared;
         in_use.replace(texts, counts, |plan| self.shared.hand_out(plan))
     }
 
-    /// What gives the client other configurations, without keeping it.
+    /// A handle that reconfigures the client without keeping it alive.
     #[must_use]
     pub fn reload_handle(&self) -> ReloadHandle {
         let client = Arc::downgrade(&self.shared);
@@ -162,13 +166,13 @@ impl Client {
         })
     }
 
-    /// What the client has done, by name: for metrics.
+    /// The client's counters by name, for metrics.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.shared.counts.values()
     }
 
-    /// How many keys may be outstanding now: the window that all calls share.
+    /// The number of keys that may be in flight: the window that all calls share.
     #[must_use]
     pub fn window(&self) -> u32 {
         self.shared.window.size()
@@ -180,7 +184,7 @@ impl Client {
             Ok(mut lent) => {
                 let done = lent.session.as_mut().and_then(|session| self.shared.work(session, operations));
                 done.unwrap_or_else(|| {
-                    // The system has nothing to wait with: the requests and their results are unknown.
+                    // The system cannot wait for sockets: the results of the requests are unknown.
                     lent.session = None;
                     vec![Err(ErrorKind::Busy.into()); keys]
                 })
@@ -210,7 +214,7 @@ impl Client {
     /// The item of a key, if there is one.
     ///
     /// # Errors
-    /// If no server has said anything about the key: it is to be read from where it comes from, and not to be stored.
+    /// If no server has replied about the key: read the value from its source, and do not store it.
     pub fn get(&self, key: &[u8]) -> Result<Option<Item>, Error> {
         operation::item(
             self.execute(Operation::of(Op::Get, key)),
@@ -219,7 +223,7 @@ impl Client {
         )
     }
 
-    /// The same with the item's unique, for [`Client::cas`].
+    /// The item with its unique, for [`Client::cas`].
     ///
     /// # Errors
     /// As [`Client::get`].
@@ -231,19 +235,20 @@ impl Client {
         )
     }
 
-    /// The items of many keys, in their order. All servers are queried at once, each for all of its keys together, as far as the window allows.
+    /// The items of many keys, in their order. All servers are queried in parallel, each for all of
+    /// its keys together, as far as the window allows.
     #[must_use]
     pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Result<Option<Item>, Error>> {
         self.items(keys.iter().map(|key| Operation::of(Op::Get, key.as_ref())).collect(), Uniques::Omitted)
     }
 
-    /// The same with the items' uniques.
+    /// The items of many keys with their uniques.
     #[must_use]
     pub fn gets_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Result<Option<Item>, Error>> {
         self.items(keys.iter().map(|key| Operation::of(Op::Gets, key.as_ref())).collect(), Uniques::Included)
     }
 
-    /// The item of a key, which expires at another time from now on ([`Store::expiry`]).
+    /// The item of a key; also changes its expiration time ([`Store::expiry`]).
     ///
     /// # Errors
     /// As [`Client::get`].
@@ -252,7 +257,7 @@ impl Client {
         operation::item(reply, Uniques::Omitted, self.shared.common.compression)
     }
 
-    /// Has an item expire at another time. False if there is none.
+    /// Changes the expiration time of an item. False if there is none.
     ///
     /// # Errors
     /// If no server has acknowledged it.
@@ -260,15 +265,16 @@ impl Client {
         operation::is_done(self.execute(Operation::expiring(Op::Touch, key, expiry)))
     }
 
-    /// Stores an item, whether or not there is one. False if the configuration has it stored nowhere.
+    /// Stores an item unconditionally. False if the configuration stores the key nowhere.
     ///
     /// # Errors
-    /// If no server has acknowledged it: it may be stored all the same.
+    /// If no server has acknowledged it; the item may still be stored.
     pub fn set(&self, store: &Store<'_>) -> Result<bool, Error> {
         operation::is_done(self.store(Op::Set, store, 0))
     }
 
-    /// Stores many items at once, whether or not there are any; the results are in their order, each as that of [`Client::set`].
+    /// Stores many items unconditionally; the results are in their order, each as that of
+    /// [`Client::set`].
     #[must_use = "what has failed may be stored or not"]
     pub fn set_many(&self, stores: &[Store<'_>]) -> Vec<Result<bool, Error>> {
         let Shared { common, counts, .. } = &*self.shared;
@@ -292,7 +298,7 @@ impl Client {
         operation::is_done(self.store(Op::Replace, store, 0))
     }
 
-    /// Stores an item in place of the one that had this unique.
+    /// Stores an item if the present one still has this unique.
     ///
     /// # Errors
     /// As [`Client::set`].
@@ -300,7 +306,7 @@ impl Client {
         operation::cas(self.store(Op::Cas, store, unique))
     }
 
-    /// Puts more behind the value of an item. False if there is none.
+    /// Appends bytes to the value of an item. False if there is none.
     ///
     /// # Errors
     /// As [`Client::set`]; also if the client compresses.
@@ -313,7 +319,7 @@ impl Client {
         )?))
     }
 
-    /// Puts more before the value of an item. False if there is none.
+    /// Prepends bytes to the value of an item. False if there is none.
     ///
     /// # Errors
     /// As [`Client::append`].
@@ -329,7 +335,8 @@ impl Client {
     /// Deletes an item. False if there is none.
     ///
     /// # Errors
-    /// If no server has acknowledged it: the old item may be there, and may have to be deleted again.
+    /// If no server has acknowledged it: the old item may still exist, and may have to be deleted
+    /// again.
     pub fn delete(&self, key: &[u8]) -> Result<bool, Error> {
         operation::is_done(self.execute(Operation::of(Op::Delete, key)))
     }
@@ -357,10 +364,10 @@ impl Client {
         operation::number(self.execute(Operation::counting(Op::Decr, key, by)))
     }
 
-    /// Has all servers of the configuration drop all items.
+    /// Removes all items from all servers of the configuration.
     ///
     /// # Errors
-    /// If a server has not acknowledged it: what the worst has answered.
+    /// The worst reply, if a server has not acknowledged it.
     pub fn flush_all(&self) -> Result<(), Error> {
         self.execute(Operation::of(Op::FlushAll, b"")).map(|_| ())
     }
@@ -376,7 +383,7 @@ impl Client {
         })
     }
 
-    /// What all servers say of themselves, as pairs of names and values: with "" what `stats` says, and otherwise what `stats` with that says.
+    /// The statistics of all servers: `stats about`, or plain `stats` if `about` is empty.
     #[must_use]
     pub fn stats(&self, about: &str) -> Vec<(String, Result<Stats, Error>)> {
         let is_word = |byte: u8| byte == b' ' || byte.is_ascii_graphic();
@@ -405,7 +412,7 @@ impl Client {
     }
 }
 
-/// A server for a connection of its own.
+/// The settings of a separate connection to a server.
 fn target(server: &Server) -> Result<Target, Error> {
     let endpoint: Endpoint = server.name.parse().map_err(|_| ErrorKind::Unreachable)?;
     let target = Target::new(endpoint, Duration::from_millis(server.timeout_ms));
@@ -431,16 +438,16 @@ impl From<TextError> for Error {
 }
 
 impl Shared {
-    /// Asks, and waits for all replies. `None` if the session is no longer usable.
+    /// Sends requests, and waits for all replies. `None` if the session is no longer usable.
     fn work(&self, session: &mut Session, operations: Vec<Operation<'_>>) -> Option<Vec<Reply>> {
         let mut work = Work::default();
-        // What the system says is said again when it is waited for.
+        // An error of the system occurs again in the wait.
         let _ = session.begin();
         work.settle(session, &self.window, &self.counts);
         let call = work.begin(session, operations);
         let mut waits = 0;
         loop {
-            // Keys that have waited use the present plan, as those of other calls do.
+            // Waiting keys use the present plan, like those of other calls.
             if let Some(plan) = self.in_use.other_than(session.plan_number()) {
                 session.go_by(&plan).ok()?;
             }

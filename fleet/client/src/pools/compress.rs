@@ -46,10 +46,11 @@ impl Compression {
         Ok((Cow::Owned(packed), flags | COMPRESSED))
     }
 
-    /// The value as it was stored, and the application's flags. Without compression all flags are the application's.
+    /// The uncompressed value, and the application's flags. Without compression all flags are the
+    /// application's.
     ///
     /// # Errors
-    /// If it says that it is compressed, and is not, or is longer than values are.
+    /// If a value marked as compressed is not, or is too long.
     pub(super) fn unpack(self, value: Vec<u8>, flags: u32) -> Result<(Vec<u8>, u32), Error> {
         if self.from.is_none() || flags & COMPRESSED == 0 {
             return Ok((value, flags));

@@ -1,4 +1,4 @@
-//! Why a request has failed.
+//! The errors of requests.
 
 use crate::key::KeyProblem;
 use guira_routing::{Answer, Outcome};
@@ -6,15 +6,15 @@ use guira_upstream::VALUE_MAX;
 use std::sync::Arc;
 use std::{fmt, io};
 
-/// Why a request has failed. A failed get is to be treated as a miss that is not filled: the application asks its database, and does not store what that
-/// says, so that a server or a network in trouble has no more to do.
+/// The error of a request. Treat a failed get as a miss that is not filled: read from the database,
+/// and do not store the value, so that a server or a network in trouble gets no extra load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     kind: ErrorKind,
     place: Option<Box<Place>>,
 }
 
-/// Where a request has failed, and why.
+/// The server at which a request failed, and the cause.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Place {
     server: Option<Arc<str>>,
@@ -25,58 +25,58 @@ struct Place {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// Servers do not take such a key. Nothing was sent.
+    /// Servers do not accept such a key. Nothing was sent.
     BadKey(KeyProblem),
     /// The value is longer than the server takes, or than 64 MiB.
     TooLarge,
-    /// The server has not answered in time. It may have carried the request out.
+    /// The server did not reply in time. It may have executed the request.
     Timeout,
     /// The server cannot be connected to.
     Unreachable,
     /// The server is marked as failed: it gets no requests until it answers a probe.
     Down,
-    /// The connection broke, or brought what makes no sense. The server may have carried the request out.
+    /// The connection broke, or the server sent malformed data. It may have executed the request.
     Broken,
     /// The client or the server has too many requests in progress.
     Busy,
-    /// The server has refused the request, with these words.
+    /// The server refused the request with this text.
     Refused(String),
-    /// The configuration sends the key nowhere.
+    /// The configuration has no route for the key.
     NoRoute(String),
-    /// The value that was found has the flag of compressed values, and cannot be decompressed.
+    /// The value has the flag of compressed values, but cannot be decompressed.
     Damaged,
 }
 
-/// How servers call a value that is too long.
+/// The texts of servers for a value that is too long.
 const TOO_LARGE: [&[u8]; 3] = [b"object too large", b"value is too long", b"too large for cache"];
 
 impl Error {
-    /// What kind of error it is.
+    /// The kind, by which an application decides how to react.
     #[must_use]
     pub fn kind(&self) -> &ErrorKind {
         &self.kind
     }
 
-    /// The same, without the place.
+    /// The kind of the error, without the place.
     #[must_use]
     pub fn into_kind(self) -> ErrorKind {
         self.kind
     }
 
-    /// The server at which the request failed, as the configuration writes it. `None` if the request reached no server, or if several have failed and
-    /// the error is not that of the last.
+    /// The server at which the request failed, in the configuration's syntax. `None` if the request
+    /// reached no server, or if several have failed and the error is not that of the last.
     #[must_use]
     pub fn server(&self) -> Option<&str> {
         self.place.as_deref()?.server.as_deref()
     }
 
-    /// What the operating system or the server has reported.
+    /// The error text of the operating system or the server.
     #[must_use]
     pub fn cause(&self) -> Option<&str> {
         self.place.as_deref()?.cause.as_deref()
     }
 
-    /// That a value is longer than this client takes.
+    /// The error of a value that is longer than this client accepts.
     pub(super) fn too_large() -> Self {
         Self::from(ErrorKind::TooLarge).because(format!("the client's limit is {} MiB", VALUE_MAX >> 20))
     }
@@ -122,7 +122,7 @@ impl fmt::Display for Error {
             ErrorKind::Unreachable => write!(formatter, "cannot connect to {server}"),
             ErrorKind::Down => write!(formatter, "{server} is marked as failed"),
             ErrorKind::Broken => write!(formatter, "the connection to {server} was lost"),
-            // The client or the server may be short of something: the cause says of what.
+            // The client or the server lacks a resource, which the cause names.
             ErrorKind::Busy if is_placed => write!(formatter, "no capacity for a request to {server}"),
             ErrorKind::Busy => formatter.write_str("no capacity for the request"),
         }?;
@@ -130,14 +130,14 @@ impl fmt::Display for Error {
     }
 }
 
-/// What the operating system says, without the number of the error.
+/// The operating system's error text, without the error number.
 pub(super) fn cause(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error ").next().unwrap_or_default().to_owned()
 }
 
 impl ErrorKind {
-    /// The error that an answer is, if it is one.
+    /// The error in an answer, if it is one.
     pub(super) fn of(answer: &Answer<'_>) -> Option<Self> {
         if !answer.outcome.is_error() {
             return None;

@@ -1,4 +1,5 @@
-//! Futures for any runtime: a thread of their own does the I/O of all of them, over one connection to each server.
+//! Futures for any runtime: one thread of the client does the I/O for all of them, over one
+//! connection to each server.
 
 use super::core::Reply;
 use super::counters::{Counters, Counts};
@@ -19,8 +20,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A client of many servers that routes by itself, whose calls are futures. They continue whether or not they are polled: the thread of the client has
-/// them. Its clones are the same client; the thread ends with the last of them and of its futures.
+/// A client of many servers that routes by itself, whose calls are futures. A call continues even
+/// if its future is not polled, since the client's thread runs it. Clones share one client; the
+/// thread ends after the last clone and the last future.
 #[derive(Clone, Debug)]
 pub struct AsyncClient {
     shared: Arc<Shared>,
@@ -33,7 +35,8 @@ struct Shared {
     counts: Arc<Counts>,
     window: Arc<SharedWindow>,
     mailbox: Arc<Mailbox<Job>>,
-    /// The thread has ended: it answers no caller any more. Relaxed: the lock of the mailbox orders it.
+    /// The thread has ended, and completes no further calls. Relaxed: the lock of the mailbox
+    /// orders it.
     has_ended: Arc<AtomicBool>,
 }
 
@@ -58,14 +61,14 @@ struct Driver {
     window: Arc<SharedWindow>,
     counts: Arc<Counts>,
     work: Work<'static>,
-    /// Who waits for calls.
+    /// The promise of each call.
     answerers: HashMap<u32, Answerer>,
     has_ended: Arc<AtomicBool>,
-    /// How long a key waits for a place.
+    /// The longest wait of a key for room in the window.
     patience_ms: u64,
 }
 
-/// However the thread ends, no caller waits for it any more.
+/// Fails all open calls, however the thread ends.
 impl Drop for Driver {
     fn drop(&mut self) {
         self.has_ended.store(true, Ordering::Relaxed);
@@ -98,7 +101,7 @@ impl Driver {
             }
         }
         self.session.core.probe();
-        // All places are this thread's: if none is free, some keys are under way.
+        // Only this thread uses the window: if it is full, some keys are in flight.
         let places = self.work.start(&mut self.session, &self.window);
         debug_assert_eq!(places, Places::Enough, "the window has room for a key if none is under way");
         self.work.refuse_overdue(&mut self.session, self.patience_ms);
@@ -114,7 +117,7 @@ impl Driver {
 }
 
 impl AsyncClient {
-    /// A client with this configuration, in mcrouter's language, and otherwise as usual.
+    /// A client with this configuration in mcrouter's language, and default options.
     ///
     /// # Errors
     /// If the configuration, or a server that it names, is invalid.
@@ -148,10 +151,11 @@ impl AsyncClient {
         Ok(Self { shared: Arc::new(Shared { common, in_use, counts, window, mailbox, has_ended }) })
     }
 
-    /// As [`super::Client::reconfigure`]. It makes no I/O but to look names up, and calls that begin afterwards go by the new configuration.
+    /// Like [`super::Client::reconfigure`]. It does no I/O except for name lookups; calls that
+    /// begin afterwards use the new configuration.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`super::Client::reconfigure`].
     pub fn reconfigure(&self, texts: &Texts) -> Result<(), SetupError> {
         let Shared { in_use, counts, mailbox, .. } = &*self.shared;
         in_use.replace(texts, counts, |plan| {
@@ -169,24 +173,24 @@ impl AsyncClient {
         })
     }
 
-    /// What the client has done, by name: for metrics.
+    /// The client's counters by name, for metrics.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.shared.counts.values()
     }
 
-    /// How many keys may be outstanding now: the window that all calls share.
+    /// The number of keys that may be in flight: the window that all calls share.
     #[must_use]
     pub fn window(&self) -> u32 {
         self.shared.window.size()
     }
 
-    /// Begins a call at once.
+    /// Starts a call immediately.
     fn execute_all(&self, operations: Vec<Operation<'_>>) -> Pending<Arc<Shared>> {
         let (answerer, pending) = promise(operations.len(), Arc::clone(&self.shared));
         let operations = operations.into_iter().map(Operation::into_owned).collect();
         self.shared.mailbox.send(Job::Execute(operations, answerer));
-        // The thread has either found it there or said before that it has ended.
+        // The thread has either taken the job, or set this flag before it ended.
         if self.shared.has_ended.load(Ordering::Relaxed) {
             self.shared.mailbox.take();
         }
@@ -220,7 +224,7 @@ impl AsyncClient {
     /// As [`super::Client::get`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`super::Client::get`].
     pub async fn get(&self, key: &[u8]) -> Result<Option<Item>, Error> {
         let reply = self.execute(Ok(Operation::of(Op::Get, key))).await;
         operation::item(reply, Uniques::Omitted, self.shared.common.compression)
@@ -229,7 +233,7 @@ impl AsyncClient {
     /// As [`super::Client::gets`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`super::Client::gets`].
     pub async fn gets(&self, key: &[u8]) -> Result<Option<Item>, Error> {
         let reply = self.execute(Ok(Operation::of(Op::Gets, key))).await;
         operation::item(reply, Uniques::Included, self.shared.common.compression)
@@ -248,7 +252,7 @@ impl AsyncClient {
     /// As [`super::Client::gat`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`super::Client::gat`].
     pub async fn gat(&self, key: &[u8], expiry: i32) -> Result<Option<Item>, Error> {
         let reply = self.execute(Ok(Operation::expiring(Op::Gat, key, expiry))).await;
         operation::item(reply, Uniques::Omitted, self.shared.common.compression)
@@ -257,7 +261,7 @@ impl AsyncClient {
     /// As [`super::Client::touch`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`super::Client::touch`].
     pub async fn touch(&self, key: &[u8], expiry: i32) -> Result<bool, Error> {
         operation::is_done(self.execute(Ok(Operation::expiring(Op::Touch, key, expiry))).await)
     }
@@ -265,7 +269,7 @@ impl AsyncClient {
     /// As [`super::Client::set`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`super::Client::set`].
     pub async fn set(&self, store: &Store<'_>) -> Result<bool, Error> {
         operation::is_done(self.store(Op::Set, store, 0).await)
     }
@@ -281,7 +285,7 @@ impl AsyncClient {
     /// As [`super::Client::add`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`super::Client::add`].
     pub async fn add(&self, store: &Store<'_>) -> Result<bool, Error> {
         operation::is_done(self.store(Op::Add, store, 0).await)
     }
@@ -289,7 +293,7 @@ impl AsyncClient {
     /// As [`super::Client::replace`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`super::Client::replace`].
     pub async fn replace(&self, store: &Store<'_>) -> Result<bool, Error> {
         operation::is_done(self.store(Op::Replace, store, 0).await)
     }
@@ -297,7 +301,7 @@ impl AsyncClient {
     /// As [`super::Client::cas`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`super::Client::cas`].
     pub async fn cas(&self, store: &Store<'_>, unique: u64) -> Result<Cas, Error> {
         operation::cas(self.store(Op::Cas, store, unique).await)
     }
@@ -305,7 +309,7 @@ impl AsyncClient {
     /// As [`super::Client::append`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`super::Client::append`].
     pub async fn append(&self, key: &[u8], more: &[u8]) -> Result<bool, Error> {
         let operation = Operation::joining(Op::Append, key, more, self.shared.common.compression);
         operation::is_done(self.execute(operation).await)
@@ -314,7 +318,7 @@ impl AsyncClient {
     /// As [`super::Client::prepend`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`super::Client::prepend`].
     pub async fn prepend(&self, key: &[u8], more: &[u8]) -> Result<bool, Error> {
         let operation = Operation::joining(Op::Prepend, key, more, self.shared.common.compression);
         operation::is_done(self.execute(operation).await)
@@ -323,7 +327,7 @@ impl AsyncClient {
     /// As [`super::Client::delete`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`super::Client::delete`].
     pub async fn delete(&self, key: &[u8]) -> Result<bool, Error> {
         operation::is_done(self.execute(Ok(Operation::of(Op::Delete, key))).await)
     }
@@ -338,7 +342,7 @@ impl AsyncClient {
     /// As [`super::Client::incr`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`super::Client::incr`].
     pub async fn incr(&self, key: &[u8], by: u64) -> Result<Option<u64>, Error> {
         operation::number(self.execute(Ok(Operation::counting(Op::Incr, key, by))).await)
     }
@@ -346,7 +350,7 @@ impl AsyncClient {
     /// As [`super::Client::decr`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`super::Client::decr`].
     pub async fn decr(&self, key: &[u8], by: u64) -> Result<Option<u64>, Error> {
         operation::number(self.execute(Ok(Operation::counting(Op::Decr, key, by))).await)
     }
@@ -354,7 +358,7 @@ impl AsyncClient {
     /// As [`super::Client::flush_all`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`super::Client::flush_all`].
     pub async fn flush_all(&self) -> Result<(), Error> {
         self.execute(Ok(Operation::of(Op::FlushAll, b""))).await.map(|_| ())
     }

@@ -1,13 +1,13 @@
-//! Items as callers store and find them.
+//! Items that callers store and find.
 
 /// An item that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
-    /// The value, as it was before it was compressed.
+    /// The decompressed value.
     pub value: Vec<u8>,
     /// The application's flags.
     pub flags: u32,
-    /// By which `cas` knows whether the item has changed: of `gets` alone.
+    /// The unique for `cas`; only `gets` returns it.
     pub unique: Option<u64>,
 }
 
@@ -27,26 +27,27 @@ impl<'a> Store<'a> {
         Self { key, value, flags: 0, expiry: 0 }
     }
 
-    /// The same with flags. One bit of them is the client's while it compresses: [`super::COMPRESSED`].
+    /// Sets the flags. A compressing client uses one bit of them: [`super::COMPRESSED`].
     #[must_use]
     pub fn flags(self, flags: u32) -> Self {
         Self { flags, ..self }
     }
 
-    /// The same with an expiration time, as memcached has it: seconds up to 30 days, beyond that the UNIX time; never if it is 0.
+    /// Sets the expiration time as memcached has it: up to 30 days in seconds, beyond that a UNIX
+    /// time; 0 is never.
     #[must_use]
     pub fn expiry(self, expiry: i32) -> Self {
         Self { expiry, ..self }
     }
 }
 
-/// What came of a store that was to replace one certain item.
+/// The result of a conditional store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cas {
     /// It is stored.
     Stored,
-    /// The item has changed since: nothing is stored.
+    /// The item has changed since; nothing is stored.
     Changed,
-    /// There is no such item any more: nothing is stored.
+    /// The item no longer exists; nothing is stored.
     Missing,
 }

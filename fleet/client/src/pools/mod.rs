@@ -1,8 +1,9 @@
 //! A client of many servers that routes by itself: no router between the application and its caches.
 //!
-//! mcrouter's configuration language says which server has a key, with the hashes, the failovers and the other routes of a router
-//! (docs/reference/router-config.md, docs/guide/client.md). [`Client`] blocks: the thread that calls does the I/O. [`AsyncClient`] has futures for any runtime, and a
-//! thread of its own.
+//! mcrouter's configuration language defines the server of each key, with the hashes, the failovers
+//! and the other routes of a router (docs/reference/router-config.md, docs/guide/client.md).
+//! [`Client`] blocks: the calling thread does the I/O. [`AsyncClient`] has futures for any runtime,
+//! and a thread of its own.
 //!
 //! ```no_run
 //! use guira_client::pools::{Client, Store};

@@ -27,7 +27,7 @@ pub(super) enum Uniques {
 }
 
 impl<'a> Operation<'a> {
-    /// Nothing but a key.
+    /// An operation with only a key.
     pub(super) fn of(op: Op, key: &'a [u8]) -> Self {
         Self { op, key: key.into(), value: Cow::Borrowed(b""), flags: 0, expiry: 0, number: 0 }
     }
@@ -40,10 +40,10 @@ impl<'a> Operation<'a> {
         Self { number, ..Self::of(op, key) }
     }
 
-    /// A store, compressed if its size says so.
+    /// A store, compressed if it is large enough.
     ///
     /// # Errors
-    /// If it cannot be stored so.
+    /// If the item cannot be stored.
     pub(super) fn store(
         op: Op,
         store: &Store<'a>,
@@ -59,10 +59,10 @@ impl<'a> Operation<'a> {
         Ok(Self { value, flags, expiry: store.expiry, number: unique, ..Self::of(op, store.key) })
     }
 
-    /// Bytes that are put before or behind a value.
+    /// An append or prepend.
     ///
     /// # Errors
-    /// If the value may be compressed: it would be damaged.
+    /// If the client compresses: joining bytes would damage a compressed value.
     pub(super) fn joining(op: Op, key: &'a [u8], value: &'a [u8], how: Compression) -> Result<Self, Error> {
         if value.len() > VALUE_MAX as usize {
             return Err(Error::too_large());
@@ -78,7 +78,7 @@ impl<'a> Operation<'a> {
         Operation { op: self.op, key, value, flags: self.flags, expiry: self.expiry, number: self.number }
     }
 
-    /// Why its key cannot be sent.
+    /// The fault of a key that cannot be sent.
     pub(super) fn problem(&self) -> Option<Error> {
         if self.op == Op::FlushAll {
             return None;
@@ -97,7 +97,7 @@ impl<'a> Operation<'a> {
     }
 }
 
-/// The operations of many stores, and the place of each among all: stores that cannot be sent are left out.
+/// The operations of many stores, and the index of each: stores that cannot be sent are left out.
 pub(super) fn stores<'a>(
     stores: &[Store<'a>],
     how: Compression,
@@ -112,7 +112,7 @@ pub(super) fn stores<'a>(
     (operations, places)
 }
 
-/// What came of many stores, in their order.
+/// The results of many stores, in their order.
 pub(super) fn are_done(places: Vec<Result<(), Error>>, replies: Vec<Reply>) -> Vec<Result<bool, Error>> {
     let mut replies = replies.into_iter();
     let reply = |place: Result<(), Error>| {
@@ -121,7 +121,7 @@ pub(super) fn are_done(places: Vec<Result<(), Error>>, replies: Vec<Reply>) -> V
     places.into_iter().map(reply).collect()
 }
 
-/// Counts what came of gets, and of changes.
+/// Counts the results of gets and of changes.
 pub(super) fn count(operations: &[Operation<'_>], replies: &[Reply], counts: &Counts) {
     for (operation, reply) in operations.iter().zip(replies) {
         let is_get = matches!(operation.op, Op::Get | Op::Gets | Op::Gat | Op::Gats);

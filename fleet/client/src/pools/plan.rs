@@ -1,4 +1,5 @@
-//! What a client is made with, and what all of its threads know: the configuration, and servers.
+//! The options of a client, and the plan that its threads share: the configuration, and the
+//! servers.
 
 use super::compress::Compression;
 use super::counters::Counts;
@@ -18,11 +19,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Why a client cannot be made.
+/// The reason that a client cannot be created.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SetupError {
-    /// The configuration is wrong.
+    /// The configuration is invalid.
     #[error("{0}")]
     Config(String),
     /// There is no server.
@@ -31,16 +32,15 @@ pub enum SetupError {
     /// No server's name has an address; this is one of them.
     #[error("server {server}: {problem}")]
     Name {
-        /// As the configuration writes it.
+        /// The server in the configuration's syntax.
         server: String,
-        /// What the system says.
+        /// The system's error.
         problem: String,
     },
-    /// A server is to be spoken to over TLS, and it was not said which are trusted, or TLS cannot
-    /// be set up.
+    /// The configuration has TLS, but no trusted authorities are given, or TLS cannot be set up.
     #[error("cannot set up TLS to servers: {0}")]
     Tls(String),
-    /// The system refuses what a client needs.
+    /// The system refuses a resource.
     #[error("{0}")]
     System(#[from] io::Error),
 }
@@ -63,7 +63,7 @@ pub(super) enum Gets {
     Udp,
 }
 
-/// What a client is made with: servers, or a configuration, and what of it is not as usual.
+/// The options of a client: servers or a configuration, and everything that is not default.
 #[derive(Clone, Debug)]
 pub struct Builder {
     texts: Texts,
@@ -74,32 +74,31 @@ pub struct Builder {
     pub(super) compression: Compression,
 }
 
-/// Whose certificates are trusted.
+/// The authorities whose server certificates are trusted.
 #[derive(Clone, Debug)]
 enum Authorities {
     File(PathBuf),
     Anyone,
 }
 
-/// mcrouter's.
+/// mcrouter's default.
 const TIMEOUT: Duration = Duration::from_secs(1);
-/// Threads beyond that wait for each other.
+/// The default limit of connections; further threads wait.
 const CONNECTIONS: usize = 16;
-/// How long another configuration waits for where its new servers are: what others do by it already
-/// should not be waited for.
+/// The wait for new names when the configuration changes: known servers should not be held up.
 const NEW_PATIENCE: Duration = Duration::from_secs(1);
-/// Where keys without a routing prefix go: mcrouter's.
+/// mcrouter's default route for keys without a routing prefix.
 const DEFAULT_ROUTE: &str = "/././";
 
 impl Builder {
-    /// A client with this configuration, in mcrouter's language (docs/reference/router-config.md).
-    /// What it imports it cannot read: the text has to be whole.
+    /// A client with this configuration in mcrouter's language (docs/reference/router-config.md).
+    /// It cannot import files: the text has to be complete.
     #[must_use]
     pub fn config(text: &str) -> Self {
         Self::texts(text.into())
     }
 
-    /// A client with a configuration whose imports were read already.
+    /// A client with a configuration whose imports were already read.
     #[must_use]
     pub fn texts(texts: Texts) -> Self {
         Self {
@@ -112,8 +111,8 @@ impl Builder {
         }
     }
 
-    /// A client with one pool of these servers, each `HOST:PORT`, `[v6]:PORT` or `unix:PATH`, over
-    /// which keys are spread by mcrouter's usual hash.
+    /// A client with one pool of these servers, each `HOST:PORT`, `[v6]:PORT` or `unix:PATH`. Keys
+    /// are distributed by mcrouter's default hash.
     #[must_use]
     pub fn servers<S: AsRef<str>>(servers: &[S]) -> Self {
         let names: Vec<String> = servers.iter().map(|server| quoted(server.as_ref())).collect();
@@ -123,8 +122,7 @@ impl Builder {
         ))
     }
 
-    /// How long a server may take to answer, and to be connected to, unless its pool says something
-    /// else: a second by default.
+    /// The timeout of replies and of connecting, unless a pool has its own: a second by default.
     #[must_use]
     pub fn timeout(self, timeout: Duration) -> Self {
         Self { timeout, ..self }
@@ -137,7 +135,7 @@ impl Builder {
         Self { connections: most.max(1), ..self }
     }
 
-    /// Gets go by UDP, to the port that the server has for TCP, with no repetition: a lost reply is
+    /// Sends gets by UDP, to the server's TCP port number, without retries: a lost reply is
     /// [`super::ErrorKind::Timeout`]. Gets to servers with TLS and to UNIX sockets still use
     /// connections.
     #[must_use]
@@ -145,15 +143,15 @@ impl Builder {
         Self { gets: Gets::Udp, ..self }
     }
 
-    /// Values from this size on are compressed, if that makes them shorter. Other clients see
+    /// Compresses values from this size on, if that makes them shorter. Other clients see
     /// [`super::COMPRESSED`] in their flags.
     #[must_use]
     pub fn compress_from(self, bytes: usize) -> Self {
         Self { compression: Compression::from(bytes), ..self }
     }
 
-    /// Which servers are trusted that the configuration has TLS with (`"security_mech": "ssl"`, or
-    /// `host:port:ascii:ssl`).
+    /// The authorities to trust, for servers with TLS in the configuration (`"security_mech":
+    /// "ssl"`, or `host:port:ascii:ssl`).
     #[must_use]
     pub fn trust(self, trust: Trust<'_>) -> Self {
         let authorities = match trust {
@@ -164,8 +162,8 @@ impl Builder {
     }
 }
 
-/// A text of the configuration's language, in which a backslash stands before what would mean
-/// something else: in JSON, and in macros.
+/// A text in the configuration's language, with a backslash before characters that are special in
+/// JSON or in macros.
 fn quoted(text: &str) -> String {
     let escaped = text.chars().map(|letter| match letter {
         '"' => "\\\"".to_owned(),
@@ -178,7 +176,7 @@ fn quoted(text: &str) -> String {
     format!("\"{}\"", escaped.collect::<String>())
 }
 
-/// What a client is made with, whatever its configuration is by now.
+/// The options that stay when the configuration changes.
 #[derive(Debug)]
 pub(super) struct Common {
     pub(super) timeout: Duration,
@@ -189,12 +187,11 @@ pub(super) struct Common {
     settings: Settings,
     host: u64,
     watch: Stopwatch,
-    /// How many servers are out for their timeouts.
+    /// The number of servers that are marked as failed because of timeouts.
     pub(super) slow: Arc<AtomicU32>,
 }
 
-/// Whether a configuration is right, with what `sources` has for what it imports. No server is
-/// looked up.
+/// Checks a configuration, with the imports that `sources` has. No name is resolved.
 ///
 /// # Errors
 /// If it is invalid.
@@ -202,7 +199,7 @@ pub fn check(text: &str, sources: &dyn Sources) -> Result<(), SetupError> {
     read(text, sources, &Settings::plain(DEFAULT_ROUTE, TIMEOUT), &mut Destinations::default()).map(|_| ())
 }
 
-/// A configuration without its macros, and a tree of it.
+/// Expands a configuration, and builds its tree.
 fn read(
     text: &str,
     sources: &dyn Sources,
@@ -222,18 +219,18 @@ fn read(
     Ok((json, tree))
 }
 
-/// What all threads of a client are made of: a configuration, and servers, each with a number that
-/// stands for no other one as long as a thread may ask it.
+/// The configuration and the servers that all threads of a client share. While a thread may use a
+/// server, its number stands for no other server.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) common: Arc<Common>,
-    /// Of the plans of a client, from 0.
+    /// Counts the plans of a client, from 0.
     pub(super) number: u64,
     texts: Texts,
     json: Json,
     destinations: Destinations,
     servers: Vec<Server>,
-    /// Those that this configuration sends requests to.
+    /// The servers that this configuration sends requests to.
     claim: Claim,
     connector: Option<TlsConnector>,
 }
@@ -254,7 +251,7 @@ impl Plan {
         Self::make(Arc::new(common), &builder.texts, None)
     }
 
-    /// The plan of another configuration: servers that it has too keep what they are.
+    /// The plan of another configuration: servers that both have are kept.
     pub(super) fn after(&self, texts: &Texts) -> Result<Self, SetupError> {
         Self::make(Arc::clone(&self.common), texts, Some(self))
     }
@@ -262,7 +259,7 @@ impl Plan {
     fn make(common: Arc<Common>, texts: &Texts, before: Option<&Plan>) -> Result<Self, SetupError> {
         let mut destinations = before.map(|plan| plan.destinations.clone()).unwrap_or_default();
         destinations.release();
-        // It is made once to see that it can be.
+        // Built once to check that it can be.
         let (json, tree) = read(&texts.main, texts, &common.settings, &mut destinations)?;
         let claim = destinations.claim(tree.destinations());
         let mut servers = before.map(|plan| plan.servers.clone()).unwrap_or_default();
@@ -290,8 +287,8 @@ impl Plan {
         }
         let patience = if before.is_none() { Duration::MAX } else { NEW_PATIENCE };
         let unknown = look_up(&made, patience);
-        // Where others are known, it is as one that is down: it is looked up again when it is
-        // connected to.
+        // If other servers have addresses, this one counts as down: its name is resolved again on
+        // connecting.
         if let Some((server, problem)) = unknown
             && !claim.iter().any(|number| servers[number.0 as usize].is_known())
         {
@@ -302,7 +299,7 @@ impl Plan {
         Ok(Plan { common, number, texts, json, destinations, servers, claim, connector })
     }
 
-    /// A tree of its own for a thread.
+    /// Builds the tree of one thread.
     pub(super) fn tree(&self) -> Result<Tree, SetupError> {
         let mut destinations = self.destinations.clone();
         Ok(build(&self.json, &self.texts, &self.common.settings, &mut destinations)?.tree)
@@ -313,7 +310,7 @@ impl Plan {
         &self.texts
     }
 
-    /// Those that it sends requests to, and others, by their numbers.
+    /// All servers by number, including those that this configuration does not use.
     pub(super) fn servers(&self) -> &[Server] {
         &self.servers
     }
@@ -323,12 +320,13 @@ impl Plan {
         self.claim.has(DestinationId(server))
     }
 
-    /// The servers that it sends requests to: a thread that does so has a copy.
+    /// The servers that the configuration sends requests to. A thread holds a copy while it uses
+    /// them.
     pub(super) fn claim(&self) -> &Claim {
         &self.claim
     }
 
-    /// The servers that it sends requests to.
+    /// The servers that the configuration sends requests to.
     pub(super) fn in_use(&self) -> impl Iterator<Item = &Server> {
         self.claim.iter().filter_map(|number| self.servers.get(number.0 as usize))
     }
@@ -343,7 +341,7 @@ impl Plan {
         }
     }
 
-    /// A number that tells this host from others.
+    /// A number that identifies this host.
     pub(super) fn host(&self) -> u64 {
         self.common.host
     }
@@ -354,15 +352,15 @@ impl Plan {
     }
 }
 
-/// The plan in use. The next one is made beside it, one at a time.
+/// The plan in use. The next one is built while it stays in use, one at a time.
 #[derive(Debug)]
 pub(super) struct InUse {
     /// LOCK: pool_plan. Leaf.
     plan: Mutex<Arc<Plan>>,
-    /// The number of that plan, for who only wants to know whether it is another one. Relaxed: a
-    /// call may go by the plan before.
+    /// The number of that plan, to check cheaply for a newer one. Relaxed: a call may still use the
+    /// previous plan.
     newest: AtomicU64,
-    /// Held while the next plan is made and handed out.
+    /// Held while the next plan is built and handed out.
     /// LOCK: pool_change. Above pool_plan and pool_sessions.
     change: Mutex<()>,
 }
@@ -373,8 +371,7 @@ impl InUse {
         InUse { plan: Mutex::new(plan), newest, change: Mutex::default() }
     }
 
-    /// The plan in use, if it is another one than the one with this number: calls ask for it all
-    /// the time.
+    /// The plan in use, if its number differs: every call checks this.
     pub(super) fn other_than(&self, number: u64) -> Option<Arc<Plan>> {
         (self.newest.load(Ordering::Relaxed) != number).then(|| self.plan())
     }
@@ -383,8 +380,7 @@ impl InUse {
         Arc::clone(&self.plan.lock())
     }
 
-    /// Has another configuration be used, if it is right: `hand_out` is given its plan. Nothing is
-    /// done if it is the same.
+    /// Uses another configuration if it is valid and differs: `hand_out` receives its plan.
     pub(super) fn replace(
         &self,
         texts: &Texts,
@@ -405,7 +401,7 @@ impl InUse {
     }
 }
 
-/// What makes TLS connections, if the configuration has some.
+/// The TLS client, if the configuration has TLS.
 fn connector(
     authorities: Option<&Authorities>,
     servers: &[(usize, &DestinationSpec)],
@@ -482,7 +478,7 @@ mod tests {
 
     #[test]
     fn a_server_whose_name_has_no_address_is_as_one_that_is_down_beside_others() {
-        // No label of a name is as long: no query is sent for it.
+        // A label of 64 letters is too long for DNS, so no query is sent.
         let [nowhere, neither] = ["n", "m"].map(|letter| format!("{}.example:1", letter.repeat(64)));
         let of = |servers: &[&str]| Builder::servers(servers).texts;
         let known =
@@ -491,7 +487,7 @@ mod tests {
         assert_eq!(known(&plan), [0, 1]);
         let plan = Plan::new(&Builder::servers(&["127.0.0.1:2"])).unwrap();
         assert_eq!(known(&plan.after(&of(&["127.0.0.1:2", &nowhere])).unwrap()), [1, 0]);
-        // A name without addresses has no server, whatever the previous configuration had.
+        // A name without addresses is refused, whatever the previous configuration had.
         let is_refused = |plan: Result<Plan, SetupError>| match plan {
             Err(SetupError::Name { server, .. }) => server == nowhere || server == neither,
             _ => false,

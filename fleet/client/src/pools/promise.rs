@@ -26,7 +26,8 @@ impl Promise {
     }
 }
 
-/// Receives the replies of a call. If it is dropped before, the waiting future fails: no future waits for ever.
+/// Completes the future of a call. If it is dropped first, the future fails, so that no future
+/// waits forever.
 #[derive(Debug)]
 pub(super) struct Answerer {
     promise: Option<Arc<Promise>>,
@@ -56,16 +57,16 @@ impl Drop for Answerer {
     }
 }
 
-/// A call that is under way, about this many keys.
+/// A call in flight with this many keys.
 pub(super) fn promise<C>(keys: usize, client: C) -> (Answerer, Pending<C>) {
     let promise = Arc::<Promise>::default();
     (Answerer { promise: Some(Arc::clone(&promise)), keys }, Pending { promise, _client: client })
 }
 
-/// The replies of a call, once they are there.
+/// The future of a call's replies.
 pub(super) struct Pending<C> {
     promise: Arc<Promise>,
-    /// The thread lives as long as a caller waits.
+    /// Keeps the client's thread alive while a caller waits.
     _client: C,
 }
 

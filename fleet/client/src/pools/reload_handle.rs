@@ -1,4 +1,4 @@
-//! Who gives a client other configurations need not be who uses it.
+//! Reconfigures a client from outside, without using it.
 
 use super::counters::Counts;
 use super::plan::SetupError;
@@ -22,7 +22,8 @@ impl ReloadHandle {
         ReloadHandle { counts: Arc::clone(counts), reconfigure: Box::new(reconfigure) }
     }
 
-    /// Has the client go by another configuration ([`super::Client::reconfigure`]). `None` once no caller uses it any more.
+    /// Gives the client another configuration ([`super::Client::reconfigure`]). `None` once no
+    /// caller uses the client any more.
     pub fn reconfigure(&self, texts: &Texts) -> Option<Result<(), SetupError>> {
         (self.reconfigure)(texts)
     }

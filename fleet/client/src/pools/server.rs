@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Names that are looked up at once.
+/// The most concurrent lookups.
 const LOOKUPS_MAX: usize = 16;
 
 #[derive(Clone, Debug)]
@@ -41,7 +41,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// A server whose name is not looked up yet, if it has one.
+    /// A server whose name, if it has one, is not resolved yet.
     pub(super) fn new(spec: &DestinationSpec, secure: Option<Secure>, common: &Common) -> Self {
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX / 4).max(1);
         let is_local = matches!(spec.address, Named::Unix(_));
@@ -96,12 +96,12 @@ impl Server {
         !self.addresses.list().is_empty()
     }
 
-    /// Whether the host is a name, which is looked up.
+    /// Whether the host is a name that has to be resolved.
     fn has_name(&self) -> bool {
         matches!(&self.address, Named::Tcp { host, .. } if host.parse::<IpAddr>().is_err())
     }
 
-    /// Looks the name up, which may block for long.
+    /// Resolves the name, which may block for long.
     fn look_up(&self) -> io::Result<()> {
         let found = match &self.address {
             Named::Unix(path) => vec![Address::Unix(PathBuf::from(&**path))],
@@ -116,7 +116,7 @@ impl Server {
         Ok(())
     }
 
-    /// Looks the name up again, on a thread of its own.
+    /// Resolves the name again, on a thread of its own.
     pub(super) fn look_up_again(&self) {
         if !self.has_name() || self.is_looked_up.swap(true, Ordering::Relaxed) {
             return;
@@ -133,11 +133,11 @@ impl Server {
     }
 }
 
-/// The name of a server, and why it has no address.
+/// The name of a server, and the reason that it has no address.
 pub(super) type Unknown = (String, String);
 
-/// Looks the names of servers up, and waits for `patience` at most: later results are used when
-/// they arrive. Returns a server without an address.
+/// Resolves the names of servers within `patience`: later results are used when they arrive.
+/// Returns a server without an address.
 pub(super) fn look_up(servers: &[Server], patience: Duration) -> Option<Unknown> {
     let names: Vec<Server> = servers.iter().filter(|server| server.has_name()).cloned().collect();
     let count = names.len();

@@ -20,7 +20,6 @@ use std::time::Duration;
 /// The token of a source that the owner of the session polls.
 pub(super) const OWNERS: Token = Token(u64::MAX);
 
-/// The longest datagram.
 const DATAGRAM_MAX: usize = 64 << 10;
 /// Reads of one connection in a round.
 const READS_MAX: usize = 16;

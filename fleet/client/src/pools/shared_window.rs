@@ -38,7 +38,7 @@ impl SharedWindow {
         (taken, state.window.era())
     }
 
-    /// Waits until there may be room, or so long.
+    /// Waits until there may be room, for at most `patience`.
     pub(super) fn wait(&self, patience: Duration) {
         let mut state = self.state();
         state.waiting += 1;

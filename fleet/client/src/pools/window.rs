@@ -1,10 +1,12 @@
-//! How many keys a client asks for at once: a window that slides over all of its servers together.
+//! Limits the keys that a client requests at once, by a window over all of its servers together.
 //!
-//! When many servers answer one client at the same time, their answers meet in the last switch before it, whose buffers are small, and some are
-//! lost (*incast*). So a client asks for no more keys at once than its window allows. As in TCP's congestion control the window grows slowly while
-//! answers come, and is halved when one does not; other than there it is one for all servers (*Scaling Memcache at Facebook*, section 3.1).
+//! When many servers reply to one client at the same time, their replies meet in the last switch
+//! before it, whose buffers are small, and some are lost (*incast*). So a client has no more keys
+//! in flight than its window allows. As in TCP's congestion control the window grows slowly while
+//! replies arrive, and is halved when one is lost; unlike there, one window covers all servers
+//! (*Scaling Memcache at Facebook*, section 3.1).
 
-/// The window. Its input decides all that it does: it has no clock and no lock.
+/// The window. It is a function of its calls: it has neither clock nor lock.
 #[derive(Clone, Debug)]
 pub struct Window {
     size: f64,
@@ -14,15 +16,16 @@ pub struct Window {
     era: u32,
 }
 
-/// The number of losses before a key was sent. A loss of a key from before the window was halved does not halve the window again.
+/// The number of losses before a key was sent. The loss of a key from before a halving does not
+/// halve the window again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Era(u32);
 
-/// The first window: some batches of 24 keys, which is the mean of the paper.
+/// The first window: some batches of 24 keys, the paper's mean.
 const FIRST: f64 = 96.0;
-/// A window is never smaller: with one key at a time a client that has lost one answer would wait for each of the next …
+/// The least window: with one key at a time a client would wait for each key after a single loss …
 const LEAST: f64 = 8.0;
-/// … nor larger, so that what one client asks for at once has an end.
+/// … and the largest, which bounds the requests of one client.
 const MOST: f64 = 4096.0;
 
 impl Default for Window {
@@ -32,21 +35,21 @@ impl Default for Window {
 }
 
 impl Window {
-    /// One that has always the same size, which is at least 1: what the others are compared with.
+    /// A window of a constant size of at least 1, for comparison.
     #[must_use]
     pub fn fixed(size: u32) -> Self {
         let size = f64::from(size.max(1));
         Window { size, least: size, most: size, outstanding: 0, era: 0 }
     }
 
-    /// Takes places for as many of `wanted` keys as there is room for.
+    /// Takes places for up to `wanted` keys, as far as there is room.
     pub fn take(&mut self, wanted: u32) -> u32 {
         let taken = wanted.min(self.room());
         self.outstanding += taken;
         taken
     }
 
-    /// How many keys may be asked for beside those that are outstanding.
+    /// The number of further keys that may be requested.
     #[must_use]
     pub fn room(&self) -> u32 {
         (self.size as u32).saturating_sub(self.outstanding)
@@ -58,8 +61,8 @@ impl Window {
         Era(self.era)
     }
 
-    /// A key was answered, and its place is free again. The window grows by about one when all keys of a window were answered, but not while there
-    /// is much more room than is requested.
+    /// Frees the place of an answered key. The window grows by about one for each window of
+    /// answered keys, unless much of it is unused.
     pub fn answered(&mut self) {
         let is_used = f64::from(self.outstanding) * 2.0 >= self.size;
         if is_used {
@@ -68,12 +71,13 @@ impl Window {
         self.put_back();
     }
 
-    /// A place is free again, and nothing was learned: its key was not sent, or its server is not there.
+    /// Frees a place without learning: the key was not sent, or its server is down.
     pub fn put_back(&mut self) {
         self.outstanding = self.outstanding.saturating_sub(1);
     }
 
-    /// A key that was requested in this era was not answered. The window is halved once for all that were lost together. True if it was.
+    /// Frees the place of a lost key that was sent in this era. The window is halved once for all
+    /// keys that were lost together; returns whether it was.
     pub fn lost(&mut self, sent: Era) -> bool {
         let is_news = sent == self.era();
         if is_news {
@@ -83,13 +87,13 @@ impl Window {
         is_news
     }
 
-    /// How many keys may be outstanding.
+    /// The number of keys that may be in flight.
     #[must_use]
     pub fn size(&self) -> u32 {
         self.size as u32
     }
 
-    /// How many are.
+    /// The number of keys in flight.
     #[must_use]
     pub fn outstanding(&self) -> u32 {
         self.outstanding
@@ -100,7 +104,7 @@ impl Window {
 mod tests {
     use super::*;
 
-    /// Asks for as many keys as there is room for, all of which are answered.
+    /// Requests as many keys as there is room for, all of which are answered.
     fn round(window: &mut Window) {
         let taken = window.take(u32::MAX);
         (0..taken).for_each(|_| window.answered());

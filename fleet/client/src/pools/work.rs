@@ -12,10 +12,10 @@ use std::collections::{HashMap, VecDeque};
 /// The calls of one session that are under way.
 #[derive(Debug, Default)]
 pub(super) struct Work<'a> {
-    /// Those whose keys were not all started, in their order.
+    /// Calls with keys that were not started, in order.
     waiting: VecDeque<Waiting>,
     calls: HashMap<u32, Vec<Operation<'a>>>,
-    /// Keys that are requested.
+    /// The number of keys in flight.
     under_way: u32,
 }
 
@@ -29,7 +29,8 @@ struct Waiting {
     since_ms: u64,
 }
 
-/// So often the timeout of a server a call waits for a place that others take then, before its keys fail.
+/// A call waits this many times the timeout of a server for a place that other calls take, before
+/// its keys fail.
 pub(super) const WAITS_MAX: u32 = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +51,7 @@ impl<'a> Work<'a> {
         call
     }
 
-    /// Asks for as many keys as there are places for.
+    /// Starts as many keys as there are places for.
     pub(super) fn start(&mut self, session: &mut Session, window: &SharedWindow) -> Places {
         while let Some(Waiting { call, next, .. }) = self.waiting.front().copied() {
             let operations = self.calls.get(&call).map_or(&[][..], Vec::as_slice);
@@ -102,7 +103,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Keys fail that have waited for a place for so long.
+    /// Fails keys that have waited for a place for longer than `patience_ms`.
     pub(super) fn refuse_overdue(&mut self, session: &mut Session, patience_ms: u64) {
         if self.waiting.is_empty() {
             return;

@@ -20,13 +20,13 @@ const LINE_MAX: usize = 64 << 10;
 /// The longest value that a server may have, in bytes.
 const VALUE_MAX: u32 = 1 << 30;
 
-/// So many bytes that go over a connection may take another timeout.
+/// Each further chunk of this many bytes may take another timeout.
 const CHUNK: usize = 64 << 10;
 
-/// The most bytes that are read at once, but for the rest of a value that is longer.
+/// The most bytes that are read at once, except for the rest of a longer value.
 const READ: usize = 8 << 10;
 
-/// A buffer that a long value has made larger is not kept.
+/// The input buffer shrinks to this size after a long value.
 const KEPT_MAX: usize = 1 << 20;
 
 /// The most lines of one answer to `stats`: four for each of a million connections.
@@ -47,7 +47,7 @@ pub struct Target {
     timeout: Duration,
 }
 
-/// Where the login of each connection comes from.
+/// The source of each connection's login.
 #[derive(Clone, Debug)]
 enum Access {
     Login(Login),
@@ -59,7 +59,7 @@ enum Access {
 #[derive(Clone, Debug)]
 struct Tls {
     connector: TlsConnector,
-    /// What the server is called, if not as its endpoint says.
+    /// The server's name in its certificate; `None` is the endpoint's host.
     name: Option<TlsName>,
 }
 
@@ -113,13 +113,13 @@ impl Target {
         Ok(Self { login: Some(Access::File(path)), ..self })
     }
 
-    /// The same for another server.
+    /// The same settings for another server.
     #[must_use]
     pub fn at(&self, endpoint: Endpoint) -> Self {
         Self { endpoint, ..self.clone() }
     }
 
-    /// Where the server is.
+    /// The address of the server.
     pub const fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
@@ -129,16 +129,16 @@ impl Target {
         self.timeout
     }
 
-    /// What makes the sessions of TLS.
+    /// The TLS client, if TLS is used.
     pub fn connector(&self) -> Option<&TlsConnector> {
         self.tls.as_ref().map(|tls| &tls.connector)
     }
 }
 
-/// Why a server could not be asked.
+/// The reason that a server could not be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TextError {
-    /// It cannot be reached.
+    /// The server cannot be reached.
     #[error("cannot connect: {0}")]
     Connect(io::Error),
     /// The file of the login cannot be used.
@@ -179,11 +179,11 @@ impl From<io::Error> for TextError {
 pub enum StatsReply {
     /// With `END`.
     Sent,
-    /// With this line, such as `ERROR`: the server does not tell these statistics.
+    /// With this line, such as `ERROR`: the server does not support these statistics.
     Refused(Vec<u8>),
 }
 
-/// How long something goes on, and how many bytes have come of it.
+/// The time of a transfer, and its bytes so far.
 #[derive(Clone, Copy, Debug)]
 struct Pace {
     since: Stopwatch,
@@ -195,8 +195,8 @@ impl Pace {
         Self { since: Stopwatch::start(), bytes: 0 }
     }
 
-    /// Whether it is too slow, once so many more bytes have come. One byte after the other does not hold up for much longer
-    /// than silence.
+    /// Whether the transfer is too slow, after this many more bytes. A peer that sends single bytes
+    /// delays it hardly longer than a silent one.
     fn is_late(&mut self, bytes: usize, timeout: Duration) -> bool {
         self.bytes += bytes;
         let timeouts = u32::try_from(self.bytes / CHUNK).unwrap_or(u32::MAX).saturating_add(1);
@@ -204,15 +204,15 @@ impl Pace {
     }
 }
 
-/// A connection. After an error it is of no use any more.
+/// A connection to a server. Drop it after an error.
 pub struct Connection {
     wire: Box<dyn Wire>,
-    /// What has arrived. The bytes before `at` were taken.
+    /// The input. The bytes before `at` were taken.
     input: Vec<u8>,
     at: usize,
     timeout: Duration,
-    /// How long answers are awaited that have one pace together.
-    asked: Option<Pace>,
+    /// The pace of a batch whose replies share one timeout.
+    batch_pace: Option<Pace>,
 }
 
 impl fmt::Debug for Connection {
@@ -241,7 +241,7 @@ impl Connection {
                 Box::new(StreamOwned::new(session, socket))
             }
         };
-        let mut opened = Self { wire, input: Vec::new(), at: 0, timeout: target.timeout, asked: None };
+        let mut opened = Self { wire, input: Vec::new(), at: 0, timeout: target.timeout, batch_pace: None };
         if let Some(login) = login {
             opened.send(&login.request())?;
             let reply = opened.reply()?;
@@ -252,12 +252,12 @@ impl Connection {
         Ok(opened)
     }
 
-    /// Sends requests, lines with their ends. What is answered is to be read with [`Connection::reply`].
+    /// Sends requests: lines with their ends. The replies are read with [`Connection::reply`].
     ///
     /// # Errors
     /// When the connection fails, or the server does not read.
     pub fn send(&mut self, requests: &[u8]) -> Result<(), TextError> {
-        self.asked = None;
+        self.batch_pace = None;
         let (mut pace, mut left) = (Pace::start(), requests);
         while !left.is_empty() {
             match self.wire.write(left) {
@@ -276,13 +276,13 @@ impl Connection {
     }
 
     /// As [`Connection::send`], for requests whose answers are one: they have a timeout together, and not each of them.
-    pub(crate) fn ask(&mut self, requests: &[u8]) -> Result<(), TextError> {
+    pub(crate) fn send_batch(&mut self, requests: &[u8]) -> Result<(), TextError> {
         self.send(requests)?;
-        self.asked = Some(Pace::start());
+        self.batch_pace = Some(Pace::start());
         Ok(())
     }
 
-    /// Waits for more input, and reads at most so many bytes.
+    /// Waits for more input, and reads at most `most` bytes.
     fn fill(&mut self, most: usize, pace: &mut Pace) -> Result<(), TextError> {
         self.input.drain(..self.at);
         self.at = 0;
@@ -299,7 +299,7 @@ impl Connection {
         };
         self.input.truncate(filled + read.as_ref().copied().unwrap_or(0));
         let read = read?;
-        let is_late = self.asked.as_mut().unwrap_or(pace).is_late(read, self.timeout);
+        let is_late = self.batch_pace.as_mut().unwrap_or(pace).is_late(read, self.timeout);
         match read {
             0 => Err(TextError::Closed),
             _ if is_late => Err(TextError::Late),
@@ -316,10 +316,10 @@ impl Connection {
         self.reply_up_to(VALUE_MAX)
     }
 
-    /// As [`Connection::reply`], with another limit of a value, in bytes.
+    /// Like [`Connection::reply`], with another limit of a value, in bytes.
     ///
     /// # Errors
-    /// As of [`Connection::reply`].
+    /// Those of [`Connection::reply`].
     pub fn reply_up_to(&mut self, value_max: u32) -> Result<Reply<'_>, TextError> {
         let mut pace = Pace::start();
         let taken = loop {
@@ -361,7 +361,8 @@ impl Connection {
         Ok(&self.input[at..at + length])
     }
 
-    /// Asks for `stats`, or `stats GROUP` if `group` is not empty, and passes each name and value to `stat`.
+    /// Sends `stats`, or `stats GROUP` if `group` is not empty, and passes each name and value to
+    /// `stat`.
     ///
     /// # Errors
     /// As [`Connection::line`]; also after four million lines.
@@ -378,17 +379,17 @@ impl Connection {
             if line == reply::END {
                 return Ok(StatsReply::Sent);
             }
-            let Some(told) = line.strip_prefix(reply::spaced::STAT) else {
+            let Some(line_rest) = line.strip_prefix(reply::spaced::STAT) else {
                 return Ok(StatsReply::Refused(line.to_owned()));
             };
-            let end = told.iter().position(|byte| *byte == b' ').unwrap_or(told.len());
-            stat(&told[..end], told.get(end + 1..).unwrap_or_default());
+            let end = line_rest.iter().position(|byte| *byte == b' ').unwrap_or(line_rest.len());
+            stat(&line_rest[..end], line_rest.get(end + 1..).unwrap_or_default());
         }
         Err(TextError::TooLong)
     }
 }
 
-/// An error that shows the first bytes of what is no reply.
+/// An error with the first bytes of a malformed reply.
 fn malformed(input: &[u8]) -> TextError {
     TextError::Malformed(input[..input.len().min(100)].escape_ascii().to_string())
 }

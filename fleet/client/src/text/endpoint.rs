@@ -1,10 +1,11 @@
-//! Where a server is.
+//! The address of a server.
 
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Where a server is: `HOST:PORT`, whose name is looked up whenever a connection is opened, or `unix:PATH`.
+/// The address of a server: `HOST:PORT`, whose name is looked up whenever a connection is opened,
+/// or `unix:PATH`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Endpoint {
     /// A TCP port.

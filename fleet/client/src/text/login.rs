@@ -16,7 +16,7 @@ pub struct Login {
     password: String,
 }
 
-/// Why there is no login.
+/// Why a login could not be read from its file.
 #[derive(Debug, thiserror::Error)]
 pub enum LoginError {
     /// The file cannot be read.
@@ -24,10 +24,10 @@ pub enum LoginError {
     File {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// Its first line is something else.
+    /// The first line of the file is no login.
     #[error("the first line of {0} is not USER:PASSWORD, without blanks")]
     Form(PathBuf),
 }

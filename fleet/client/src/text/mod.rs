@@ -1,5 +1,6 @@
-//! A blocking connection that speaks memcached's text protocol, over TCP, UNIX sockets and TLS, with a login if the
-//! server asks for one; and the blocking sockets below, for programs that speak another protocol.
+//! A blocking connection that speaks memcached's text protocol over TCP, UNIX sockets and TLS, and
+//! logs in if the server requires it; and the blocking sockets below, for programs that speak
+//! another protocol.
 
 mod connection;
 mod endpoint;

@@ -2,11 +2,12 @@
 
 use guira_protocol::client::{Failure, failure};
 
-/// Whether a reply says that the server refuses the request as it stands (`ERROR`, `CLIENT_ERROR …`), so that the same request would be refused
-/// again; a failure, which passes, is none.
+/// Whether a reply refuses the request as it stands (`ERROR`, `CLIENT_ERROR …`), so that the same
+/// request would be refused again. A temporary failure is no refusal.
 ///
-/// A server that wants a login, or that is another service, refuses every request in the same words. Before a request is dropped because
-/// it was refused, send one that is surely right: if that is refused too, the request has failed and has to be kept.
+/// A server that requires a login, or that is another service, refuses every request in the same
+/// words. Before a refused request is dropped, send one that is certainly valid: if that is refused
+/// too, the request has failed and has to be kept.
 #[must_use]
 pub fn is_refusal(reply: &[u8]) -> bool {
     failure(reply).is_some_and(Failure::is_refusal)

@@ -32,7 +32,7 @@ impl Socket {
         Ok(socket)
     }
 
-    /// Has the system notice that the host of an idle peer is lost.
+    /// Enables keepalive probes, so that the system notices the loss of an idle peer's host.
     ///
     /// # Errors
     /// An error of the system.
@@ -45,7 +45,7 @@ impl Socket {
 
     /// Ends both directions, for all threads that use the socket.
     pub fn close(&self) {
-        // One that has ended already cannot be ended.
+        // Fails if the socket is already closed.
         let _ = match self {
             Self::Tcp(socket) => socket.shutdown(Shutdown::Both),
             Self::Unix(socket) => socket.shutdown(Shutdown::Both),

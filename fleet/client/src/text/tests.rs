@@ -3,7 +3,7 @@ use guira_transport::net::{TcpListener, UnixListener};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::time::Duration;
 
-use guira_harness::port::nobody;
+use guira_harness::port::refusing_address;
 use guira_harness::scratch::Scratch;
 use guira_protocol::client::Reply;
 
@@ -54,15 +54,16 @@ fn endpoints_are_read_and_written_alike() {
 fn statistics_are_told_until_the_end() {
     let (target, server) = listen(&["STAT a 1\r\nSTAT b x y\r\nSTAT c\r\nEND\r\n", "ERROR\r\n", "END\r\n"]);
     let mut connection = Connection::open(&target).unwrap();
-    let mut told = Vec::new();
-    let mut ask = |group: &str| {
-        connection.stats(group, |name, value| told.push((name.to_owned(), value.to_owned()))).unwrap()
+    let mut received = Vec::new();
+    let mut query = |group: &str| {
+        connection.stats(group, |name, value| received.push((name.to_owned(), value.to_owned()))).unwrap()
     };
-    assert_eq!(ask(""), StatsReply::Sent);
-    assert_eq!(ask("topkeys"), StatsReply::Refused(b"ERROR".to_vec()));
-    assert_eq!(ask("conns"), StatsReply::Sent);
-    let told: Vec<(&[u8], &[u8])> = told.iter().map(|(name, value)| (&name[..], &value[..])).collect();
-    assert_eq!(told, [(&b"a"[..], &b"1"[..]), (b"b", b"x y"), (b"c", b"")]);
+    assert_eq!(query(""), StatsReply::Sent);
+    assert_eq!(query("topkeys"), StatsReply::Refused(b"ERROR".to_vec()));
+    assert_eq!(query("conns"), StatsReply::Sent);
+    let received: Vec<(&[u8], &[u8])> =
+        received.iter().map(|(name, value)| (&name[..], &value[..])).collect();
+    assert_eq!(received, [(&b"a"[..], &b"1"[..]), (b"b", b"x y"), (b"c", b"")]);
     assert_eq!(server.join().unwrap(), "stats\r\nstats topkeys\r\nstats conns\r\n");
 }
 
@@ -96,7 +97,7 @@ fn a_server_that_ends_or_is_silent_is_an_error() {
     let silent = endpoint(&listener.local_addr().unwrap().to_string());
     let mut connection = Connection::open(&Target::new(silent, Duration::from_millis(20))).unwrap();
     assert!(matches!(connection.stats("", |_, _| ()).unwrap_err(), TextError::Late));
-    let target = Target::new(endpoint(&nobody().to_string()), TIMEOUT);
+    let target = Target::new(endpoint(&refusing_address().to_string()), TIMEOUT);
     assert!(matches!(Connection::open(&target).unwrap_err(), TextError::Connect(_)));
 }
 
@@ -156,7 +157,7 @@ fn answers_that_are_one_have_one_timeout() {
         }
     });
     let mut connection = Connection::open(&Target::new(at, Duration::from_millis(300))).unwrap();
-    connection.ask(b"mn\r\n").unwrap();
+    connection.send_batch(b"mn\r\n").unwrap();
     let late = (0..1000).find_map(|_| connection.line().err());
     assert!(matches!(late, Some(TextError::Late)), "{late:?}");
 }

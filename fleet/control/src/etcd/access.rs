@@ -1,4 +1,4 @@
-//! Where etcd is, and who asks.
+//! The addresses of etcd, and the credentials for it.
 
 use super::EtcdError;
 use guira_disk as disk;
@@ -24,7 +24,8 @@ pub struct EtcdOptions {
 /// Files of certificates, PEM.
 #[derive(Clone, Debug, Default)]
 pub struct EtcdTls {
-    /// Of the authorities that may have signed those of etcd. Without it, those that browsers know.
+    /// The file of authorities that are trusted to sign the certificates of etcd. Without it, those
+    /// of browsers are trusted.
     pub authority: Option<PathBuf>,
     /// The client certificate for etcd, with its key.
     pub identity: Option<(PathBuf, PathBuf)>,

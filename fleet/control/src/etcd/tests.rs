@@ -19,20 +19,20 @@ fn hung() -> (TcpListener, String) {
 }
 
 /// A member that replies after this time, and pushes each request to `asked`.
-fn answering(after: Duration, answer: &'static str, asked: Arc<Mutex<Vec<String>>>) -> String {
-    answering_by(move |_| after, answer, asked)
+fn answering(after: Duration, answer: &'static str, paths: Arc<Mutex<Vec<String>>>) -> String {
+    answering_by(move |_| after, answer, paths)
 }
 
 /// A member that replies after a time that depends on the number of earlier requests.
 fn answering_by(
     after: impl Fn(usize) -> Duration + Clone + Send + 'static,
     answer: &'static str,
-    asked: Arc<Mutex<Vec<String>>>,
+    paths: Arc<Mutex<Vec<String>>>,
 ) -> String {
     let (listener, endpoint) = hung();
     guira_sync::thread::spawn(move || {
         for stream in listener.incoming() {
-            let (mut stream, asked, after) = (stream.unwrap(), asked.clone(), after.clone());
+            let (mut stream, paths, after) = (stream.unwrap(), paths.clone(), after.clone());
             guira_sync::thread::spawn(move || {
                 let mut reader = BufReader::new(stream.try_clone().unwrap());
                 let (mut line, mut length, mut wait) = (String::new(), 0, Duration::ZERO);
@@ -42,9 +42,9 @@ fn answering_by(
                         return;
                     }
                     if let Some(path) = line.strip_prefix("POST ") {
-                        let mut asked = asked.lock();
-                        wait = after(asked.len());
-                        asked.push(path.split(' ').next().unwrap().to_owned());
+                        let mut paths = paths.lock();
+                        wait = after(paths.len());
+                        paths.push(path.split(' ').next().unwrap().to_owned());
                     }
                     if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
                         length = value.trim().parse().unwrap();
@@ -91,14 +91,14 @@ fn members_that_are_slow_are_waited_for() {
 
 #[test]
 fn members_that_are_slow_are_asked_once_from_the_second_call_on() {
-    let asked = Arc::<Mutex<Vec<String>>>::default();
+    let paths = Arc::<Mutex<Vec<String>>>::default();
     // Five slow answers, and then one that is fast.
     let after = |before| if before < 5 { Duration::from_millis(700) } else { Duration::ZERO };
-    let slow = || answering_by(after, SNAPSHOT, asked.clone());
+    let slow = || answering_by(after, SNAPSHOT, paths.clone());
     let mut etcd = etcd(vec![slow(), slow()]);
     let mut calls = || {
         etcd.range("/").unwrap();
-        asked.lock().len()
+        paths.lock().len()
     };
     assert_eq!([calls(), calls(), calls()], [3, 4, 5], "both have had half a second once");
     assert_eq!(calls(), 6);
@@ -107,9 +107,9 @@ fn members_that_are_slow_are_asked_once_from_the_second_call_on() {
 
 #[test]
 fn a_change_is_not_asked_for_twice_because_a_member_is_slow() {
-    let asked = Arc::<Mutex<Vec<String>>>::default();
-    let slow = || answering(Duration::from_millis(700), r#"{"succeeded":true}"#, asked.clone());
+    let paths = Arc::<Mutex<Vec<String>>>::default();
+    let slow = || answering(Duration::from_millis(700), r#"{"succeeded":true}"#, paths.clone());
     let mut etcd = etcd(vec![slow(), slow()]);
     assert_eq!(etcd.change(&[Condition::IsAbsent("/a")], &[]).unwrap(), Outcome::Done);
-    assert_eq!(*asked.lock(), ["/v3/kv/txn"]);
+    assert_eq!(*paths.lock(), ["/v3/kv/txn"]);
 }

@@ -36,7 +36,7 @@ pub(super) fn revision(answer: &Value) -> Option<i64> {
     number(answer.get("header")?, "revision")
 }
 
-/// What an answer says is wrong.
+/// The error text of an answer.
 pub(super) fn reason(text: &str) -> String {
     let answer: Value = serde_json::from_str(text).unwrap_or_default();
     let said = ["message", "error"].iter().find_map(|name| answer.get(name)?.as_str());

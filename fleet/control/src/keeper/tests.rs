@@ -3,7 +3,7 @@ use crate::pool::{Rules, Slot};
 
 const HOLD: Duration = Duration::from_secs(60);
 
-/// `slots` slots, served by `s0`, `s1` …
+/// A pool of `slots` slots, served by `s0`, `s1` …
 fn pool(slots: usize, at_once: u32) -> Pool {
     let slot = |number| Slot { server: Some(format!("s{number}:1")), ..Slot::default() };
     Pool {
@@ -41,7 +41,7 @@ fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// The slots that are given away.
+/// The slots that get a spare.
 fn given(verdict: &Verdict) -> Vec<(usize, &str)> {
     verdict.proposals.iter().map(|one| (one.slot, spare_of(one).server.as_str())).collect()
 }
@@ -140,7 +140,7 @@ fn who_is_not_empty_or_serves_a_slot_is_no_spare() {
     assert_eq!(given(&keeper.decide(&pool, &[spare("a", None), there("b")], seconds(0))), []);
 }
 
-/// Slot 1 of four moves from `s1` to `n`, or did.
+/// Slot 1 of four is handed over from `s1` to `n`, after this many steps.
 fn moving(steps: usize) -> Pool {
     let mut pool = pool(4, 1);
     pool.announce_handover(1, &spare("n", None), 7);
@@ -148,7 +148,7 @@ fn moving(steps: usize) -> Pool {
     pool
 }
 
-/// What is proposed once these are gone for the hold-down, and others are there.
+/// The proposals after the hold-down, when only `there_is` are registered.
 fn proposed(pool: &Pool, there_is: &[&str]) -> Vec<Proposal> {
     let mut registered: Vec<_> = there_is.iter().map(|server| there(server)).collect();
     registered.push(spare("x", None));
@@ -162,15 +162,15 @@ fn proposed(pool: &Pool, there_is: &[&str]) -> Vec<Proposal> {
 fn a_slot_that_moves_goes_to_the_one_of_its_two_servers_that_is_left() {
     let lost = |server: &str| Some(format!("{server}:1"));
     for (steps, there_is, expected) in [
-        // It is announced: the new one has no items yet.
+        // Announced: the new server has no items yet.
         (0, ["s0", "n", "s2", "s3"].as_slice(), Some((lost("s1"), Remedy::Give(there("n"))))),
         (0, &["s0", "s1", "s2", "s3"], Some((lost("n"), Remedy::GiveUp))),
-        // The new one is filled, or was.
+        // The new server is being filled, or was.
         (1, &["s0", "s1", "s2", "s3"], Some((lost("n"), Remedy::TakeBack(there("s1"))))),
         (2, &["s0", "s1", "s2", "s3"], Some((lost("n"), Remedy::TakeBack(there("s1"))))),
         (1, &["s0", "n", "s2", "s3"], Some((lost("s1"), Remedy::GiveUp))),
         (2, &["s0", "n", "s2", "s3"], Some((lost("s1"), Remedy::GiveUp))),
-        // Both are gone.
+        // Both servers are gone.
         (1, &["s0", "s2", "s3"], Some((lost("n"), Remedy::Give(spare("x", None))))),
         (1, &["s0", "s1", "n", "s2", "s3"], None),
     ] {

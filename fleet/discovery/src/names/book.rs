@@ -1,17 +1,18 @@
-//! What is known of names of one kind, and when each is looked up again. Time is a parameter, and nothing here does I/O.
+//! The known addresses of names of one kind, and when each name is resolved again. Time is a
+//! parameter, and nothing here does I/O.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// An answer of DNS is used for so long at least and at most, whatever its TTL says.
+/// A reply of DNS is used for at least and at most this time, whatever its TTL.
 const TTL_MIN: Duration = Duration::from_secs(1);
 const TTL_MAX: Duration = Duration::from_secs(300);
-/// When a lookup that has failed is repeated: twice as late each time.
+/// The wait after a failed lookup; it doubles with each failure.
 const RETRY_FIRST: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(60);
 
-/// What was found under a name, and for how long that holds.
+/// The records of a name, and their lifetime.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Found<T> {
     pub(crate) records: Vec<T>,
@@ -20,14 +21,14 @@ pub(crate) struct Found<T> {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Learned<T> {
-    /// These records, in place of others or of none.
+    /// These records replace others, or none.
     Changed(Vec<T>),
     Same,
-    /// It has failed, so many times in a row.
+    /// The lookup failed, this many times in a row.
     Failed(u32),
 }
 
-/// Who waits for the first answer about a name.
+/// Receives the first result for a name.
 pub(crate) type Waiting<T> = Box<dyn FnOnce(Arc<str>, Result<Vec<T>, String>) + Send>;
 
 pub(crate) struct Book<T> {
@@ -55,8 +56,8 @@ impl<T> Default for Book<T> {
 }
 
 impl<T: Clone + Ord> Book<T> {
-    /// Somebody wants to know what is known, or what will be found.
-    pub(crate) fn ask(&mut self, name: Arc<str>, waiting: Waiting<T>, now: Duration) {
+    /// Passes the known records of a name to `waiting`, or those of the next lookup.
+    pub(crate) fn look_up(&mut self, name: Arc<str>, waiting: Waiting<T>, now: Duration) {
         let entry = self.entries.entry(name.clone()).or_insert_with(|| Entry {
             known: Vec::new(),
             state: State::Due(now),
@@ -76,8 +77,9 @@ impl<T: Clone + Ord> Book<T> {
         self.entries.retain(|name, _| names.contains(name));
     }
 
-    /// Names whose time is over, at most so many: their lookups begin. Those come first that somebody waits for, and then those that
-    /// were due first: where many names fail slowly, they would keep others from ever being looked up.
+    /// Starts lookups of up to `most` due names. Names with waiting callers come first, then those
+    /// that were due first: otherwise many names that fail slowly would keep other names from ever
+    /// being resolved.
     pub(crate) fn begin(&mut self, now: Duration, most: usize) -> Vec<Arc<str>> {
         if most == 0 {
             return Vec::new();
@@ -118,14 +120,14 @@ impl<T: Clone + Ord> Book<T> {
         }
     }
 
-    /// A lookup has ended. What was found before stays if it has failed or found nothing.
+    /// Records the result of a lookup. The previous records stay if it failed or found none.
     pub(crate) fn learn(
         &mut self,
         name: &Arc<str>,
         result: Result<Found<T>, String>,
         now: Duration,
     ) -> Learned<T> {
-        // It may have been forgotten meanwhile.
+        // The name may have been removed since.
         let Some(entry) = self.entries.get_mut(name) else { return Learned::Same };
         let found = result.and_then(|found| {
             if found.records.is_empty() { Err("the name has no records".to_owned()) } else { Ok(found) }
@@ -158,7 +160,7 @@ impl<T: Clone + Ord> Book<T> {
         self.entries.len()
     }
 
-    /// How many keep what was found earlier, and of how many nothing was ever found.
+    /// The number of names that keep earlier records, and of those that never had any.
     pub(crate) fn stale_and_unknown(&self) -> (usize, usize) {
         let failed = || self.entries.values().filter(|entry| entry.failures > 0);
         let unknown = failed().filter(|entry| entry.known.is_empty()).count();
@@ -166,7 +168,8 @@ impl<T: Clone + Ord> Book<T> {
     }
 }
 
-/// Up to an eighth more, which is different for each name, so that names which were found together are not looked up together.
+/// Up to an eighth more, by the name, so that names which were found together are not resolved
+/// together.
 fn spread(name: &str, time: Duration) -> Duration {
     let hash =
         name.bytes().fold(0x811c_9dc5u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));

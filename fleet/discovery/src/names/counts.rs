@@ -1,4 +1,4 @@
-//! What is counted of names.
+//! The counters of names.
 
 use guira_sync::atomic::{AtomicU64, Ordering};
 
@@ -12,11 +12,11 @@ guira_sync::counters! {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameGauge {
-    /// Names that are looked up again and again.
+    /// Names that are resolved regularly.
     Followed,
-    /// Those that keep what was found earlier, since the last lookup has failed.
+    /// Names that keep earlier records, since the last lookup failed.
     Stale,
-    /// Those of which nothing was ever found.
+    /// Names that never had a record.
     Unknown,
 }
 

@@ -1,11 +1,13 @@
 //! The servers that an SRV record names, in an order that hashes can rely on.
 //!
-//! Names with an ordinal, as a StatefulSet has them (`cache-0.cache`, `cache-1.cache`), are servers of *slots*: the ordinal is the place in
-//! the list. A slot in the middle keeps its server when the record does not have it: the list never closes up, since that would
-//! move the keys of all slots behind it. Other names are sorted.
+//! Names with an ordinal, as in a StatefulSet (`cache-0.cache`, `cache-1.cache`), are servers of
+//! *slots*: the ordinal is the place in the list. A slot in the middle keeps its server when the
+//! record lacks it: closing the gap would move the keys of all slots behind it. Other names are
+//! sorted.
 //!
-//! Who leaves the record stays for a while (the *hold-down*), and then few go at once: a record that has lost its servers for a moment,
-//! because something restarts that keeps it, costs no keys. Time is a parameter, and nothing here does I/O.
+//! A server that leaves the record stays in the list for a while (the *hold-down*), and then few
+//! leave at once: a record that is empty for a moment, because its DNS server restarts, costs no
+//! keys. Time is a parameter, and nothing here does I/O.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,10 +21,10 @@ pub const SRV_HOLD_DOWN: Duration = match u64::from_str_radix(SRV_HOLD_DOWN_MS, 
     Err(_) => panic!("no number of milliseconds"),
 };
 
-/// What an SRV record points at.
+/// The target of an SRV record: host and port.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Target {
-    /// Without a dot at its end.
+    /// The host name without its final dot.
     pub host: Arc<str>,
     pub port: u16,
 }
@@ -60,24 +62,24 @@ struct Member {
     left: Option<Duration>,
 }
 
-/// What decides the place of a server.
+/// How the places of servers are determined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
     Slots,
     Names,
 }
 
-/// Of so many servers one is dropped at a time.
+/// One in this many servers is dropped at a time.
 const SHARE: usize = 10;
-/// Slots that a list has at most, for each server that the record names, beside a few.
+/// The most slots of a list: this many for each server that the record names, and a few more.
 const SLOTS_FOR_EACH: usize = 2;
 const SLOTS_MORE: usize = 16;
 
 impl Membership {
-    /// Those of the first answer.
+    /// The members of the first reply.
     ///
     /// # Errors
-    /// There are none.
+    /// If there are no servers.
     pub(crate) fn new(answer: &[Target], hold: Duration, now: Duration) -> Result<Self, MembershipError> {
         let order = if slots(answer).is_some() { Order::Slots } else { Order::Names };
         let mut new = Membership { members: Vec::new(), order, hold, dropped: None };
@@ -85,20 +87,20 @@ impl Membership {
         Ok(new)
     }
 
-    /// Those of a list that was kept: the record may not have them any more.
+    /// The members of a saved list, which the record may no longer contain.
     ///
     /// # Errors
-    /// There are none.
+    /// If there are no servers.
     pub(crate) fn kept(list: &[Target], hold: Duration, now: Duration) -> Result<Self, MembershipError> {
         let mut kept = Membership::new(list, hold, now)?;
         kept.members.iter_mut().for_each(|member| member.left = Some(now));
         Ok(kept)
     }
 
-    /// What the record has now. Nobody is dropped.
+    /// Applies the current reply. No server is dropped.
     ///
     /// # Errors
-    /// It does not go with what is known, which stays as it is.
+    /// When it does not fit the known members, which stay unchanged.
     pub(crate) fn update(&mut self, answer: &[Target], now: Duration) -> Result<(), MembershipError> {
         if answer.is_empty() {
             return Err(MembershipError::Empty);
@@ -106,7 +108,8 @@ impl Membership {
         match self.order {
             Order::Slots => self.fill(slots(answer).ok_or(MembershipError::Mixed)?, now),
             Order::Names => match slots(answer).filter(|slots| self.fits_into(slots)) {
-                // At first there were too few of them to tell: a router that starts now has slots.
+                // With too few servers in the first reply the order was unclear: a router that
+                // starts now has slots.
                 Some(slots) => {
                     self.order = Order::Slots;
                     self.members.clear();
@@ -130,7 +133,7 @@ impl Membership {
         let length = slots.length();
         let Slots { pattern, servers, port } = slots;
         for slot in self.members.len()..length {
-            // Nobody has said that it is there: it may come.
+            // No record has named this server so far: it may come.
             let target = Target { host: pattern.host(slot), port };
             self.members.push(Member { target, left: Some(now) });
         }
@@ -159,7 +162,7 @@ impl Membership {
         self.members.sort_by(|one, other| one.target.cmp(&other.target));
     }
 
-    /// Drops who has left for long enough, a few at a time. Returns how many.
+    /// Drops servers that have left long ago, a few at a time. Returns their number.
     pub(crate) fn drop_due(&mut self, now: Duration) -> usize {
         let most = (self.members.len() / SHARE).max(1);
         let mut dropped = 0;
@@ -174,14 +177,14 @@ impl Membership {
         dropped
     }
 
-    /// When somebody is dropped next, if the record does not change.
+    /// When the next server is dropped, if the record does not change.
     pub(crate) fn next(&self) -> Option<Duration> {
         let left = self.members[self.candidate()?].left?;
         let due = left + self.hold;
         Some(self.dropped.map_or(due, |dropped| due.max(dropped + self.hold)))
     }
 
-    /// Who is dropped next. One server always stays.
+    /// The server that is dropped next. One server always stays.
     fn candidate(&self) -> Option<usize> {
         if self.members.len() < 2 {
             return None;
@@ -212,7 +215,7 @@ impl Membership {
     }
 }
 
-/// What is around the ordinals of a StatefulSet's names.
+/// The parts around the ordinal in a StatefulSet's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Pattern<'t> {
     before: &'t str,

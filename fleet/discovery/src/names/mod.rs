@@ -1,7 +1,8 @@
-//! Names of servers in DNS, looked up on a thread of their own, and again when their time is over.
+//! Resolves the names of servers in DNS on a thread of its own, and again when their records
+//! expire.
 //!
 //! ```text
-//! Names ── commands ──► thread ─┬─ Book: what is known, and when it is looked up again (no I/O)
+//! Names ── commands ──► thread ─┬─ Book: known records, and when each name is due (no I/O)
 //!    ▲                          └─ Resolver: /etc/hosts, and hickory over UDP and TCP
 //!    └──── News ◄───────────────┘
 //! Membership: the servers that an SRV record names, in stable slots (no I/O)

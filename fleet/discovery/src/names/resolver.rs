@@ -1,4 +1,4 @@
-//! One lookup: of /etc/hosts, and of DNS by hickory.
+//! Looks up a name in /etc/hosts, then in DNS, with hickory.
 
 use super::book::Found;
 use super::membership::Target;
@@ -20,23 +20,23 @@ use std::time::Duration;
 /// The files that lookups depend on.
 const FILES: [&str; 2] = ["/etc/hosts", "/etc/resolv.conf"];
 
-/// Who is asked if nobody is named, as by the system's own resolver.
+/// The server if none is configured, as in the system's own resolver.
 const DEFAULT_SERVER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// No lookup takes longer.
+/// The timeout of a lookup.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// For so long addresses of both kinds are waited for.
+/// The wait for addresses of both kinds.
 const PATIENCE_FOR_BOTH: Duration = Duration::from_secs(2);
-/// For how long what a file says holds, unless it changes.
+/// The lifetime of an entry in a file, unless the file changes.
 const OF_FILES: Duration = Duration::from_secs(300);
 
-/// What tells two versions of the files apart.
+/// Identifies a version of the files: modification times and sizes.
 type Stamps = [Option<(i64, i64, u64)>; 2];
 
 #[derive(Debug)]
 pub(crate) struct Resolver {
     hickory: TokioResolver,
-    /// The same, but for addresses of IPv6, for which it asks only where there are none of IPv4.
+    /// A resolver that queries IPv6 addresses only for names without IPv4 addresses.
     by_turns: TokioResolver,
     hosts: Hosts,
     stamps: Stamps,
@@ -64,7 +64,7 @@ impl Resolver {
             }
             None => config,
         };
-        // What was found is kept elsewhere, and looked up anew each time.
+        // Results are kept in the book, so hickory's cache is off.
         options.cache_size = 0;
         let with = |ip_strategy: LookupIpStrategy| {
             let mut builder = Hickory::builder_with_config(config.clone(), TokioRuntimeProvider::default());
@@ -103,7 +103,7 @@ impl Resolver {
         }
     }
 
-    /// Those that /etc/hosts has. If there are any, DNS is not asked.
+    /// The addresses in /etc/hosts. If there are any, DNS is not queried.
     fn of_files(&self, name: &Name) -> Vec<IpAddr> {
         let types = [RecordType::A, RecordType::AAAA];
         let found = types.map(|kind| self.hosts.lookup_static_host(&Query::query(name.clone(), kind)));

@@ -18,22 +18,23 @@ use tokio::task::JoinSet;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NamesOptions {
-    /// The DNS server that is asked, in place of the system's.
+    /// The DNS server to use instead of the system's.
     pub server: Option<SocketAddr>,
 }
 
-/// Something else was found than before.
+/// A lookup found other records than before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
-    /// The addresses of a host: those of IPv4 first, and each kind in order, so that all who look them up prefer the same.
+    /// The addresses of a host: IPv4 first, and each kind in order, so that all clients prefer the
+    /// same address.
     Host(Arc<str>, Vec<IpAddr>),
     /// The targets of an SRV record.
     Service(Arc<str>, Vec<Target>),
 }
 
-type Tell = Box<dyn Fn(News) + Send>;
+type Notify = Box<dyn Fn(News) + Send>;
 
-/// Looks names up, from the first that is asked for on.
+/// Resolves names. The thread starts with the first name.
 pub struct Names {
     options: NamesOptions,
     counts: Arc<NameCounts>,
@@ -42,8 +43,8 @@ pub struct Names {
 }
 
 enum State {
-    /// Nobody has asked yet: whom to tell of changes.
-    Idle(Tell),
+    /// Before the first lookup, with the callback for changes.
+    Idle(Notify),
     Running(UnboundedSender<Command>, JoinHandle<()>),
     Broken,
 }
@@ -54,25 +55,29 @@ enum Command {
     Follow { hosts: HashSet<Arc<str>>, services: HashSet<Arc<str>> },
 }
 
-/// Lookups at once.
 const LOOKUPS_MAX: usize = 32;
-/// How often the system's configuration is looked at.
+/// How often the system's configuration is checked.
 const LOOK: Duration = Duration::from_secs(5);
 
 impl Names {
-    /// `tell` hears on the thread of names what has changed.
-    pub fn new(options: NamesOptions, counts: Arc<NameCounts>, tell: impl Fn(News) + Send + 'static) -> Self {
-        Names { options, counts, state: Mutex::new(State::Idle(Box::new(tell))) }
+    /// Calls `notify` with changes, on the thread of names.
+    pub fn new(
+        options: NamesOptions,
+        counts: Arc<NameCounts>,
+        notify: impl Fn(News) + Send + 'static,
+    ) -> Self {
+        Names { options, counts, state: Mutex::new(State::Idle(Box::new(notify))) }
     }
 
-    /// The addresses of hosts, or why there are none. It takes no longer than `patience`: what is found later is told. From now on
-    /// these names are looked up again when their time is over.
+    /// The addresses of hosts, or the error of each. Waits up to `patience`: later results are
+    /// passed to the callback. From now on these names are resolved again when their records
+    /// expire.
     pub fn hosts(
         &self,
         names: impl IntoIterator<Item = Arc<str>>,
         patience: Duration,
     ) -> HashMap<Arc<str>, Result<Vec<IpAddr>, String>> {
-        self.ask(names, Command::Host, patience)
+        self.look_up(names, Command::Host, patience)
     }
 
     /// The same for the targets of SRV records.
@@ -81,10 +86,10 @@ impl Names {
         names: impl IntoIterator<Item = Arc<str>>,
         patience: Duration,
     ) -> HashMap<Arc<str>, Result<Vec<Target>, String>> {
-        self.ask(names, Command::Service, patience)
+        self.look_up(names, Command::Service, patience)
     }
 
-    fn ask<T: Send + 'static>(
+    fn look_up<T: Send + 'static>(
         &self,
         names: impl IntoIterator<Item = Arc<str>>,
         command: fn(Arc<str>, Waiting<T>) -> Command,
@@ -92,16 +97,16 @@ impl Names {
     ) -> HashMap<Arc<str>, Result<Vec<T>, String>> {
         let silent = || Err("no reply from DNS yet".to_owned());
         let mut all: HashMap<Arc<str>, _> = names.into_iter().map(|name| (name, silent())).collect();
-        let (told, heard) = std_mpsc::channel();
+        let (sender, receiver) = std_mpsc::channel();
         for name in all.keys() {
-            let told = told.clone();
-            // Who has lost patience does not hear it.
-            let waiting: Waiting<T> = Box::new(move |name, result| drop(told.send((name, result))));
+            let sender = sender.clone();
+            // A caller whose patience has ended has dropped the receiver.
+            let waiting: Waiting<T> = Box::new(move |name, result| drop(sender.send((name, result))));
             self.send(command(name.clone(), waiting));
         }
-        drop(told);
+        drop(sender);
         let since = Stopwatch::start();
-        while let Ok((name, result)) = heard.recv_timeout(patience.saturating_sub(since.elapsed())) {
+        while let Ok((name, result)) = receiver.recv_timeout(patience.saturating_sub(since.elapsed())) {
             all.insert(name, result);
         }
         all
@@ -122,8 +127,8 @@ impl Names {
     fn send(&self, command: Command) {
         let mut state = self.state();
         if let State::Idle(_) = *state {
-            let State::Idle(tell) = std::mem::replace(&mut *state, State::Broken) else { return };
-            match start(self.options, self.counts.clone(), tell) {
+            let State::Idle(notify) = std::mem::replace(&mut *state, State::Broken) else { return };
+            match start(self.options, self.counts.clone(), notify) {
                 Ok((sender, thread)) => *state = State::Running(sender, thread),
                 // Operator: Check /etc/resolv.conf and the limit of threads. Names are not resolved until
                 // a restart.
@@ -131,7 +136,7 @@ impl Names {
             }
         }
         if let State::Running(sender, _) = &*state {
-            // A thread that has failed answers nobody.
+            // A thread that has failed has dropped its receiver.
             let _ = sender.send(command);
         }
     }
@@ -148,7 +153,7 @@ impl Drop for Names {
         let state = std::mem::replace(&mut *self.state(), State::Broken);
         if let State::Running(sender, thread) = state {
             drop(sender);
-            // What it has failed of was logged.
+            // A failure of the thread was logged.
             let _ = thread.join();
         }
     }
@@ -157,12 +162,12 @@ impl Drop for Names {
 fn start(
     options: NamesOptions,
     counts: Arc<NameCounts>,
-    tell: Tell,
+    notify: Notify,
 ) -> io::Result<(UnboundedSender<Command>, JoinHandle<()>)> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (sender, commands) = unbounded_channel();
     let thread = guira_sync::thread::Builder::new().name("guira-names".to_owned()).spawn(move || {
-        let worker = runtime.block_on(async { Worker::new(options, counts, tell) });
+        let worker = runtime.block_on(async { Worker::new(options, counts, notify) });
         match worker {
             Ok(worker) => runtime.block_on(worker.run(commands)),
             // Operator: Check /etc/resolv.conf and the limit of threads. Names are not resolved until a
@@ -178,7 +183,7 @@ enum Done {
     Service(Arc<str>, Result<Found<Target>, String>),
 }
 
-/// What is told of a kind of names in the log.
+/// The words of the log for a kind of names.
 struct Words {
     kind: &'static str,
     kept: &'static str,
@@ -191,7 +196,7 @@ const SERVICE: Words =
 struct Worker {
     options: NamesOptions,
     counts: Arc<NameCounts>,
-    tell: Tell,
+    notify: Notify,
     resolver: Arc<Resolver>,
     hosts: Book<IpAddr>,
     services: Book<Target>,
@@ -201,12 +206,12 @@ struct Worker {
 }
 
 impl Worker {
-    fn new(options: NamesOptions, counts: Arc<NameCounts>, tell: Tell) -> io::Result<Self> {
+    fn new(options: NamesOptions, counts: Arc<NameCounts>, notify: Notify) -> io::Result<Self> {
         let resolver = Resolver::new(options.server).map_err(|error| io::Error::other(error.to_string()))?;
         Ok(Worker {
             options,
             counts,
-            tell,
+            notify,
             resolver: Arc::new(resolver),
             hosts: Book::default(),
             services: Book::default(),
@@ -216,14 +221,14 @@ impl Worker {
         })
     }
 
-    /// Until nobody gives commands any more.
+    /// Runs until all senders of commands are dropped.
     async fn run(mut self, mut commands: UnboundedReceiver<Command>) {
         loop {
             self.look_at_files();
             self.begin();
             let now = self.since.elapsed();
             let due = self.hosts.next().into_iter().chain(self.services.next()).min();
-            // One that cannot begin for the others waits for their ends.
+            // A lookup beyond the limit starts when another one ends.
             let is_full = self.lookups.len() >= LOOKUPS_MAX;
             let due = due.filter(|_| !is_full).unwrap_or(now + LOOK).min(now + LOOK);
             tokio::select! {
@@ -245,8 +250,8 @@ impl Worker {
     fn obey(&mut self, command: Command) {
         let now = self.since.elapsed();
         match command {
-            Command::Host(name, waiting) => self.hosts.ask(name, waiting, now),
-            Command::Service(name, waiting) => self.services.ask(name, waiting, now),
+            Command::Host(name, waiting) => self.hosts.look_up(name, waiting, now),
+            Command::Service(name, waiting) => self.services.look_up(name, waiting, now),
             Command::Follow { hosts, services } => {
                 self.hosts.follow(&hosts);
                 self.services.follow(&services);
@@ -299,11 +304,11 @@ impl Worker {
         match done {
             Done::Host(name, result) => {
                 let changed = learn(&mut self.hosts, &name, result, now, &self.counts, &HOST);
-                changed.into_iter().for_each(|found| (self.tell)(News::Host(name.clone(), found)));
+                changed.into_iter().for_each(|found| (self.notify)(News::Host(name.clone(), found)));
             }
             Done::Service(name, result) => {
                 let changed = learn(&mut self.services, &name, result, now, &self.counts, &SERVICE);
-                changed.into_iter().for_each(|found| (self.tell)(News::Service(name.clone(), found)));
+                changed.into_iter().for_each(|found| (self.notify)(News::Service(name.clone(), found)));
             }
         }
     }
@@ -317,7 +322,7 @@ impl Worker {
     }
 }
 
-/// What a lookup has changed, if it has.
+/// Stores the result of a lookup, and returns it if it has changed.
 fn learn<T: Clone + Ord>(
     book: &mut Book<T>,
     name: &Arc<str>,

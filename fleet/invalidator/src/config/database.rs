@@ -38,7 +38,7 @@ pub(super) struct Debezium {
     listen: Endpoint,
     #[serde(default)]
     on_bad_line: OnBadLine,
-    /// For how long nothing may be heard of a sender before the invalidator is not ready.
+    /// How long a sender may be silent before the invalidator is not ready.
     #[serde(default)]
     silence_max_s: Option<NonZeroU32>,
 }
@@ -54,11 +54,12 @@ pub(super) struct Binlog {
     #[serde(default)]
     tls: Option<Tls>,
     server_id: NonZeroU32,
-    /// What encrypts the password for a MySQL that wants it itself: the key in a file, or the one that the database sends.
+    /// The key that encrypts the password for a MySQL that requires the plain password: from a file, or sent by the
+    /// database.
     #[serde(default)]
     public_key_file: Option<PathBuf>,
-    #[serde(default)]
-    ask_public_key: bool,
+    #[serde(default, rename = "ask-public-key")]
+    requests_public_key: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -108,7 +109,7 @@ impl Database {
         }
     }
 
-    /// What a line alone does not tell.
+    /// Checks what serde does not.
     pub(super) fn check(&self) -> Result<(), String> {
         let (tls, address) = match self {
             Database::MariaDb(binlog) | Database::MySql(binlog) => {
@@ -141,7 +142,8 @@ impl Database {
         }
     }
 
-    /// For how many seconds nothing may be heard. Databases are requested to send something each second, and are left when they do not.
+    /// How many seconds the source may be silent. Databases are requested to send something each
+    /// second, and the connection is closed when they do not.
     pub(super) fn silence_max(&self) -> Option<u64> {
         match self {
             Database::Debezium(debezium) => debezium.silence_max_s.map(|seconds| seconds.get().into()),
@@ -174,7 +176,7 @@ impl Binlog {
     fn check_key(&self, may_have_one: bool) -> Result<(), String> {
         let named = [
             self.public_key_file.is_some().then_some("public-key-file"),
-            self.ask_public_key.then_some("ask-public-key"),
+            self.requests_public_key.then_some("ask-public-key"),
         ];
         match named {
             [Some(_), Some(_)] => Err("set either public-key-file or ask-public-key, not both".to_owned()),
@@ -188,7 +190,7 @@ impl Binlog {
     fn options(&self, product: Product, tables: &[(String, String)]) -> Result<binlog::Options, ConfigError> {
         let key = match &self.public_key_file {
             Some(file) => PasswordKey::File(file.clone()),
-            None if self.ask_public_key => PasswordKey::OfServer,
+            None if self.requests_public_key => PasswordKey::OfServer,
             None => PasswordKey::Missing,
         };
         key.check().map_err(ConfigError::Key)?;

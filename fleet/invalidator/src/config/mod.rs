@@ -22,15 +22,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 pub(crate) use target::TargetConfig;
 
-/// Keys of a batch, and the batches that a target may have to do.
+/// The default number of keys in a batch, and of batches in the queue of a target.
 const BATCH_KEYS: NonZeroUsize = NonZeroUsize::new(1000).unwrap();
-/// Their answers have to fit into the buffers of sockets, since they are read once all requests are sent.
+/// The replies to a batch are read only after all requests were sent, so they have to fit into the
+/// socket buffers.
 const BATCH_KEYS_MAX: usize = 5000;
 const QUEUE: NonZeroUsize = NonZeroUsize::new(16).unwrap();
 const QUEUE_MAX: usize = 10_000;
-/// The schema of tables without one.
+/// The default schema of PostgreSQL tables.
 const PUBLIC: &str = "public";
-/// What the spool of a target may take on disk, in MiB, and how long its queue has no room before it is used.
+/// The default size of a target's spool in MiB, and the time that its queue is full before the
+/// spool is used.
 const SPOOL_MAX_MB: NonZeroU32 = NonZeroU32::new(1024).unwrap();
 const SPOOL_AFTER_MS: NonZeroU32 = NonZeroU32::new(1000).unwrap();
 
@@ -52,14 +54,15 @@ pub enum ConfigError {
     Token(#[from] TokenError),
 }
 
-/// What an invalidator is to do.
+/// The configuration of an invalidator.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Config {
-    /// The file that says where the log is read on, if there is a log that can be.
+    /// The file with the position at which the log is read after a restart. Senders of change
+    /// events have no such position.
     #[serde(default)]
     pub(crate) position: Option<PathBuf>,
-    /// Where the admin listener is, and the file of the token that its clients show.
+    /// The address of the admin listener, and the file with the token that its clients send.
     #[serde(default)]
     pub(crate) admin: Option<String>,
     #[serde(default)]
@@ -70,7 +73,7 @@ pub struct Config {
     pub(crate) queue_batches: NonZeroUsize,
     #[serde(default)]
     pub(crate) on_gap: OnGap,
-    /// The folder of what targets that are unreachable are given later.
+    /// The folder of the spools: deletes on disk for targets that are unreachable.
     #[serde(default)]
     spool: Option<PathBuf>,
     #[serde(default = "spool_max_mb")]
@@ -89,7 +92,7 @@ pub struct Config {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Templates {
-    /// MariaDB and MySQL have tables in databases, PostgreSQL in schemas of the one database.
+    /// MariaDB and MySQL have tables in databases, PostgreSQL has them in schemas of one database.
     #[serde(default)]
     database: Option<String>,
     #[serde(default)]
@@ -143,7 +146,8 @@ impl Config {
     /// Reads a file.
     ///
     /// # Errors
-    /// When it cannot be read, is no TOML, has a name that does not exist or a value that makes no sense; the error has the line.
+    /// When the file cannot be read, is not TOML, or has an unknown name or an invalid value; the
+    /// error has the line.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
         let unreadable = |source| ConfigError::Read { path: path.to_owned(), source };
         let text = read_settings(path).map_err(unreadable)?;
@@ -156,7 +160,7 @@ impl Config {
         Ok(config)
     }
 
-    /// What a line alone does not tell.
+    /// Checks what depends on more than one setting.
     fn check(&self) -> Result<(), String> {
         if self.targets.is_empty() {
             return Err("there is no target".to_owned());
@@ -200,7 +204,8 @@ impl Config {
         Ok(())
     }
 
-    /// A spool takes all that a target has in memory at once, or nothing.
+    /// The queue of a target moves to its spool as a whole, so the spool has to have room for all
+    /// of it.
     fn check_spool(&self) -> Result<(), String> {
         if self.spool.is_none() {
             return Ok(());
@@ -215,24 +220,26 @@ impl Config {
         Ok(())
     }
 
-    /// The longest key that every target can be sent, in bytes, and the name of the target whose prefix makes that less than a cache takes, if one does.
+    /// The longest key, in bytes, that every target accepts; and the name of the target whose
+    /// prefix shortens it, if there is one.
     pub fn longest_key(&self) -> (usize, Option<&str>) {
         let shortest = self.targets.iter().min_by_key(|target| target.key_max());
         let name = shortest.filter(|target| target.key_max() < KEY_MAX).map(|target| &*target.name);
         (shortest.map_or(KEY_MAX, TargetConfig::key_max), name)
     }
 
-    /// The longest key that any target can be sent, in bytes. One that is longer is refused when it is found.
+    /// The longest key, in bytes, that at least one target accepts. Longer keys are refused when
+    /// they are found.
     pub(crate) fn key_max(&self) -> usize {
         self.targets.iter().map(TargetConfig::key_max).max().unwrap_or(KEY_MAX)
     }
 
-    /// For how many seconds nothing may be heard of who sends changes.
+    /// The time in seconds after which a silent sender of change events counts as failed.
     pub(crate) fn silence_max(&self) -> Option<u64> {
         self.source.silence_max()
     }
 
-    /// How much may wait for a target, and for how long.
+    /// The limits of a target's queue.
     pub(crate) fn limits(&self, target: &TargetConfig) -> Limits {
         let millis = |millis: u32| Duration::from_millis(millis.into());
         Limits {
@@ -244,7 +251,8 @@ impl Config {
         }
     }
 
-    /// Leaves out all targets but this one, and spools, which belong to whoever reads on.
+    /// Keeps only this target, and no spools: a spool belongs to the invalidator that reads the
+    /// log.
     pub(crate) fn for_replay(&mut self, target: Option<&str>) -> Result<(), String> {
         self.spool = None;
         let Some(name) = target else { return Ok(()) };
@@ -252,14 +260,14 @@ impl Config {
         if self.targets.is_empty() { Err(format!("no target is called {name}")) } else { Ok(()) }
     }
 
-    /// Opens the spool of a target, if there is to be one.
+    /// Opens the spool of a target, if spools are configured.
     pub(crate) fn open_spool(&self, target: &TargetConfig) -> Result<Option<Spool>, SpoolError> {
         let Some(folder) = &self.spool else { return Ok(None) };
         let bytes_max = u64::from(self.spool_max_mb.get()) << 20;
         Spool::open(&folder.join(folder_name(&target.name)), bytes_max).map(Some)
     }
 
-    /// Folders in that of the spool that belong to no target.
+    /// Spool folders whose target is no longer configured.
     pub(crate) fn forgotten_spools(&self) -> Vec<PathBuf> {
         let Some(folder) = &self.spool else { return Vec::new() };
         let names: HashSet<_> = self.targets.iter().map(|target| folder_name(&target.name)).collect();
@@ -269,18 +277,18 @@ impl Config {
         others.map(|entry| entry.path()).collect()
     }
 
-    /// How the database is reached. Reads the files with the password and with authorities.
+    /// The database or sender to read from. Reads the files with the password and the authorities.
     pub(crate) fn source(&self) -> Result<Source, ConfigError> {
         let tables = self.tables().into_iter().map(|it| (it.database, it.table));
         self.source.source(tables.collect())
     }
 
-    /// How each target is reached. Their files can be used.
+    /// The addresses of each target, whose certificate files were read.
     pub(crate) fn ways(&self) -> Result<Vec<Ways>, ConfigError> {
         self.targets.iter().map(TargetConfig::ways).collect()
     }
 
-    /// Tables whose rows say something about keys.
+    /// The tables whose rows name keys, with the rule for each.
     pub(crate) fn tables(&self) -> Vec<TableKeys> {
         let of_templates = self.templates.iter().map(|it| TableKeys {
             database: place(&it.database, &it.schema).to_owned(),
@@ -295,10 +303,11 @@ impl Config {
         of_templates.chain(outboxes).collect()
     }
 
-    /// Whether all files that it names can be used too, as far as that can be known without doing anything.
+    /// Checks that the files that the configuration names can be used, without connecting to
+    /// anything.
     ///
     /// # Errors
-    /// When one of them cannot.
+    /// When one of the files cannot be used.
     pub fn check_files(&self) -> Result<(), ConfigError> {
         self.admin_token_file.as_deref().map(Token::load).transpose()?;
         self.ways()?;
@@ -306,7 +315,7 @@ impl Config {
     }
 }
 
-/// A name as it may stand in a path.
+/// A target's name as the name of a folder.
 fn folder_name(name: &str) -> String {
     let mut folder = String::new();
     for byte in name.bytes() {

@@ -9,12 +9,13 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long a target may take, in milliseconds.
+/// The default timeout of a request to a target.
 const TIMEOUT_MS: NonZeroU32 = NonZeroU32::new(5000).unwrap();
-/// How long keys wait for others, and how long after the first delivery the second is, in milliseconds.
+/// The defaults of `linger-ms` (a batch waits for further keys) and `again-after-ms` (a batch is
+/// delivered a second time).
 const LINGER_MS: u32 = 10;
 const AGAIN_AFTER_MS: u32 = 500;
-/// The longest wait between deliveries: meanwhile all keys are in memory.
+/// The longest wait before the second delivery: all keys stay in memory until then.
 const AGAIN_AFTER_MS_MAX: u32 = 60_000;
 const LINGER_MS_MAX: u32 = 1000;
 
@@ -29,19 +30,19 @@ pub(crate) struct TargetConfig {
     /// A file that begins with USER:PASSWORD.
     #[serde(default)]
     login_file: Option<PathBuf>,
-    /// The servers that are flushed after a gap, in the place of the target itself; there may be none.
+    /// The servers that are flushed after a gap, instead of the target itself; may be empty.
     #[serde(default, deserialize_with = "endpoints")]
     flush: Option<Vec<Endpoint>>,
     #[serde(default, rename = "protocol")]
     pub(crate) dialect: Dialect,
-    /// What is put before each key, such as a routing prefix.
+    /// A prefix of every key, such as a routing prefix.
     #[serde(default, deserialize_with = "prefix")]
     prefix: String,
     #[serde(default = "timeout_ms")]
     timeout_ms: NonZeroU32,
     #[serde(default = "linger_ms")]
     pub(super) linger_ms: u32,
-    /// 0 is never.
+    /// 0 turns the second delivery off.
     #[serde(default)]
     again_after_ms: Option<u32>,
     #[serde(default)]
@@ -53,12 +54,12 @@ impl TargetConfig {
         How { prefix: self.prefix.clone(), hold_off_s: self.hold_off_s.map(NonZeroU32::get) }
     }
 
-    /// The longest key that it can be sent, in bytes.
+    /// The longest key in bytes that leaves room for the prefix.
     pub(super) fn key_max(&self) -> usize {
         KEY_MAX.saturating_sub(self.prefix.len())
     }
 
-    /// A target that holds keys off needs no second delete.
+    /// A target with a hold-off needs no second delete.
     pub(super) fn again_after(&self) -> Option<Duration> {
         let default = if self.hold_off_s.is_some() { 0 } else { AGAIN_AFTER_MS };
         let after = self.again_after_ms.unwrap_or(default);
@@ -85,7 +86,7 @@ impl TargetConfig {
         Ok(())
     }
 
-    /// How it is reached. Its files can be used.
+    /// The addresses of the target, whose certificate files were read.
     pub(super) fn ways(&self) -> Result<Ways, ConfigError> {
         let flushes = self.flush.as_deref().unwrap_or(std::slice::from_ref(&self.address));
         let flushes = flushes.iter().map(|address| self.server(address)).collect::<Result<_, _>>()?;

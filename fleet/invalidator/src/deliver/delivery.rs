@@ -12,29 +12,30 @@ use guira_sync::stop::{Stop, Stopped};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long it is waited before the next attempt: the first time, and at most.
+/// The backoff between attempts: its start and its end.
 const WAIT_MIN: Duration = Duration::from_millis(100);
 const WAIT_MAX: Duration = Duration::from_secs(5);
-/// How long at most if it has given no answer: one that answers a single delete and then none of a batch is not sent batches all the time.
+/// The backoff ends here for a target that sends no reply. A target may answer a probe and then
+/// none of a batch; without a wait it would be sent whole batches all the time.
 const SILENT_WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// This many questions a tenth of a second apart are a minute.
+/// This many probes a tenth of a second apart take a minute.
 const OFTEN: usize = 600;
 
-/// Where deletes of a target go, and flushes.
+/// The server that is sent a target's deletes, and those that are sent its flushes.
 #[derive(Clone, Debug)]
 pub(crate) struct Ways {
     pub(crate) deletes: Target,
     pub(crate) flushes: Vec<Target>,
 }
 
-/// Connects with the certificates that the files have now.
+/// Connects with the current certificate files.
 fn connect(server: &Target) -> Result<Connection, TextError> {
     server.connector().map(reload);
     Connection::open(server)
 }
 
-/// A target, and what it is to be given.
+/// The state of the thread that delivers to one target.
 #[derive(Debug)]
 pub(crate) struct Delivery {
     pub(crate) lane: Arc<Lane>,
@@ -45,7 +46,8 @@ pub(crate) struct Delivery {
     pub(crate) stop: Stop,
 }
 
-/// Whoever fills a lane is told when nobody empties it any more, also after a panic.
+/// Ends the lane on drop, also after a panic, so that the reader does not wait for a full queue
+/// that no thread empties.
 struct End<'a>(&'a Lane);
 
 impl Drop for End<'_> {
@@ -55,7 +57,7 @@ impl Drop for End<'_> {
 }
 
 impl Delivery {
-    /// Delivers until the lane ends, or it is stopped.
+    /// Delivers until the lane ends or the invalidator stops.
     pub(crate) fn run(self) {
         let _end = End(&self.lane);
         let mut connection = None;
@@ -94,7 +96,7 @@ impl Delivery {
                 }
                 Err(error) => {
                     *connection = None;
-                    // The target may have closed it long ago, since it was not used.
+                    // The target may have closed an idle connection; that is no failure.
                     let is_broken =
                         matches!(error, DeliveryError::Connection(TextError::Closed | TextError::Io(_)));
                     if was_open && failures == 0 && is_broken {
@@ -112,7 +114,7 @@ impl Delivery {
         }
     }
 
-    /// Takes note of an attempt that has failed.
+    /// Counts and logs a failed attempt.
     fn report(&self, task: &Task, error: &DeliveryError, failures: u32) {
         self.counts.add(TargetCount::Failures, 1);
         self.counts.set_up(Health::Down);
@@ -126,8 +128,9 @@ impl Delivery {
         }
     }
 
-    /// Waits until the target replies to a delete of a key that does not exist. The invalidator retries often, since the target may be up for a moment only,
-    /// and sends no whole batch to a target that is down.
+    /// Waits until the target replies to a delete of a key that does not exist. Probes are
+    /// frequent, since the target may be up for a moment only, and no whole batch is sent to a
+    /// target that is down.
     fn wait_for_answer(&self) -> Result<Option<Connection>, Stopped> {
         for wait in waits_for_answer() {
             let result =
@@ -136,7 +139,8 @@ impl Delivery {
                 });
             match result {
                 Ok(connection) => return Ok(Some(connection)),
-                // After an answer that is none of a delete, more may come: another connection is made.
+                // After an unexpected reply others may follow on this connection, so a new one is
+                // opened.
                 Err(error) if !error.is_silence() => return Ok(None),
                 Err(_) => self.stop.wait(wait)?,
             }
@@ -146,7 +150,7 @@ impl Delivery {
 
     fn attempt(&self, task: &Task, connection: &mut Option<Connection>) -> Result<Tally, DeliveryError> {
         if is_flush(task) {
-            // Rare, and of several servers: none of them needs a connection that stays.
+            // Flushes are rare and go to several servers: no connection is kept for them.
             self.ways.flushes.iter().try_for_each(|server| flush(&mut connect(server)?))?;
             return Ok(Tally::default());
         }
@@ -155,7 +159,7 @@ impl Delivery {
             None => connection.insert(connect(&self.ways.deletes)?),
         };
         let tally = self.exchange(connection, keys(task).filter(|key| self.how.takes(key)))?;
-        // A target that takes every delete for wrong has not been told anything: nothing may be dropped.
+        // If the target rejects the probe too, it rejects all deletes, and nothing may be dropped.
         if tally.rejected > 0 && self.exchange(connection, [&PROBE.into()].into_iter())?.rejected > 0 {
             return Err(DeliveryError::AllRejected);
         }
@@ -201,7 +205,8 @@ impl Delivery {
         }
     }
 
-    /// Counts keys that are too long with the prefix of the target. A cache may have them by way of others that put no prefix before keys.
+    /// Logs keys that are too long with the target's prefix. A cache may still have them, through
+    /// clients that use no prefix.
     fn report_long(&self, task: &Task) {
         let mut long = keys(task).filter(|key| !self.how.takes(key));
         let Some(example) = long.next() else { return };
@@ -218,7 +223,7 @@ impl Delivery {
     }
 }
 
-/// From one question whether a target is there to the next: ten a second in the first minute, and then one.
+/// The waits between probes: a tenth of a second in the first minute, then a second.
 fn waits_for_answer() -> impl Iterator<Item = Duration> {
     std::iter::repeat_n(WAIT_MIN, OFTEN).chain(std::iter::repeat(SILENT_WAIT_MAX))
 }
@@ -235,7 +240,7 @@ fn keys(task: &Task) -> impl Iterator<Item = &Box<[u8]>> {
     keys.flatten()
 }
 
-/// How long it is waited after an attempt that has failed.
+/// The wait after a failed attempt; doubles with each.
 #[derive(Debug)]
 struct Backoff {
     wait: Duration,
@@ -249,7 +254,7 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// How long it is waited after this error. A target that has answered for the first time begins again.
+    /// The wait after this error. The backoff starts again with the first reply of a silent target.
     fn after(&mut self, error: &DeliveryError) -> Duration {
         let is_silent = error.is_silence();
         if self.was_silent && !is_silent {
@@ -270,7 +275,7 @@ mod tests {
     use crate::deliver::lane::Limits;
     use crate::ledger::Ledger;
     use guira_harness::deadline::Deadline;
-    use guira_harness::port::{Port, nobody};
+    use guira_harness::port::{Port, refusing_address};
     use guira_sync::thread::JoinHandle;
     use guira_transport::net::{TcpListener, TcpStream};
     use std::io::{BufRead, BufReader, Write};
@@ -340,7 +345,7 @@ mod tests {
         }
     }
 
-    /// Reads this many lines, and answers with `answers`.
+    /// Reads this many lines, and sends `answers`.
     fn serve(stream: &TcpStream, lines: usize, answers: &str) -> Vec<String> {
         let mut reader = BufReader::new(stream);
         let mut line = || {
@@ -459,7 +464,7 @@ mod tests {
         let running = Running::start(&port.address().to_string(), Dialect::Classic);
         running.delete(1, &["a"]);
         let clock = Stopwatch::start();
-        // Long enough that attempts which come less and less often would be seconds apart.
+        // A backoff that still grew would have attempts seconds apart by now.
         let is_long = || (clock.elapsed() > Duration::from_millis(3300)).then_some(());
         Deadline::after(PATIENCE).poll(is_long).expect("time passes");
         let listener = port.listen().unwrap();
@@ -524,7 +529,7 @@ mod tests {
 
     #[test]
     fn a_target_that_is_away_does_not_hold_up_the_end() {
-        let running = Running::start(&nobody().to_string(), Dialect::Meta);
+        let running = Running::start(&refusing_address().to_string(), Dialect::Meta);
         running.delete(1, &["a"]);
         let failed = || (running.counts.get(TargetCount::Failures) > 0).then_some(());
         Deadline::after(PATIENCE).poll(failed).expect("an attempt");

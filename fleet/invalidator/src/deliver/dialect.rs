@@ -1,4 +1,4 @@
-//! How a target is requested to delete keys, and what its answers mean.
+//! The delete requests of a target, and the meaning of its replies.
 
 use guira_client::text::{Connection, TextError, is_refusal};
 use guira_protocol::MetaVerb;
@@ -16,20 +16,20 @@ pub(crate) enum Dialect {
     Classic,
 }
 
-/// A key that is requested when others were refused: whether the target refuses all.
+/// A key that does not exist: its delete shows whether a target rejects all deletes.
 pub(super) const PROBE: &[u8] = b"guira-invalidator";
-/// A target has to take keys of this many bytes behind its prefix.
+/// A target has to accept the probe behind its prefix.
 pub(crate) const KEY_LEAST: usize = PROBE.len();
 
-/// The longest key of a cache, and of a target with its prefix, in bytes.
+/// The longest key of a cache, including the prefix of a target, in bytes.
 pub(crate) const KEY_MAX: usize = 250;
 
-/// What all deletes of a target have.
+/// The settings that all deletes of a target share.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct How {
-    /// What is put before each key.
+    /// A prefix of every key.
     pub(crate) prefix: String,
-    /// For how long nothing may be added under a key, in seconds.
+    /// The hold-off in seconds: until then the cache adds nothing under the deleted key.
     pub(crate) hold_off_s: Option<u32>,
 }
 
@@ -59,10 +59,10 @@ pub(super) enum DeliveryError {
 }
 
 impl DeliveryError {
-    /// Whether the target has not answered at all, so that it is unknown whether it is there.
+    /// Whether the target gave no answer at all, so that it may be down.
     pub(super) fn is_silence(&self) -> bool {
         match self {
-            // A login is not to be tried more often than it has to be.
+            // A failed login is no silence: logins must not be repeated more often than needed.
             DeliveryError::Connection(error) => !matches!(
                 error,
                 TextError::LoginFile(_) | TextError::Login(_) | TextError::TooLong | TextError::Malformed(_)
@@ -105,7 +105,7 @@ impl Dialect {
     /// Reads an answer for each key.
     ///
     /// # Errors
-    /// When one of them says that it failed, or is none at all. The connection is of no use then.
+    /// When a reply reports a failure or is malformed. The caller then has to drop the connection.
     pub(super) fn read(self, connection: &mut Connection, keys: usize) -> Result<Tally, DeliveryError> {
         let mut tally = Tally::default();
         for _ in 0..keys {
@@ -129,10 +129,10 @@ impl Dialect {
     }
 }
 
-/// Has a target drop everything.
+/// Flushes all items of a target.
 ///
 /// # Errors
-/// When it does not.
+/// If the target does not confirm it.
 pub(super) fn flush(connection: &mut Connection) -> Result<(), DeliveryError> {
     let mut request = Vec::new();
     client::flush_all(0, &mut request);

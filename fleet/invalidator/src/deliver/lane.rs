@@ -1,7 +1,9 @@
-//! What a target has to do, in the order of the log: first what waits in memory, or in its spool if it is unreachable; and after a while once more.
+//! The batches that one target has still to receive, in the order of the log. They wait in memory,
+//! or in the target's spool while the target is unreachable; each is delivered a second time later.
 //!
-//! A batch is acknowledged for good once it was delivered for the last time, or is in the spool and on the disk. The spool is written when the queue has had no room for a while: all that is not
-//! acknowledged yet goes there, in order, and so does what comes next, until the target has read all of it.
+//! A batch is acknowledged after its second delivery, or once it is in the spool and synced. The
+//! spool is written when the queue has been full for a while: the queue moves there as a whole, and
+//! all later batches follow, until the target has read the spool to its end.
 
 use super::spool::{Place, RECORD_KEY_MAX, Spool};
 use crate::batch::Batch;
@@ -14,39 +16,41 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The weight of what waits for its second delivery: a batch has one, and so has each of its keys.
+/// The most batches that may wait for their second delivery, by weight: one for the batch and one
+/// for each of its keys.
 const AWAITING_MAX: usize = 1 << 17;
-/// How long it is waited after the disk has failed.
+/// The wait after an error of the disk.
 const RETRY: Duration = Duration::from_millis(500);
-/// It is looked again after this time, even if nobody says that anything has changed.
+/// The lane is checked again after this time even without a notification.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// How much waits, and for how long.
+/// The limits of a target's queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// The most keys that are delivered together.
     pub(crate) batch_keys: usize,
-    /// The most that the queue has: keys, and batches without one.
+    /// The capacity of the queue: keys, and batches without keys.
     pub(crate) queue_weight: usize,
-    /// How long batches wait for others, to go together.
+    /// A batch waits this long for others, so that they are delivered together.
     pub(crate) linger: Duration,
-    /// How long after the first delivery the second is. Without it there is none.
+    /// The time from the first delivery to the second; `None` turns the second off.
     pub(crate) again_after: Option<Duration>,
-    /// For how long a queue without room is waited for before the spool is written.
+    /// The spool is written after the queue was full for this time.
     pub(crate) spool_after: Duration,
 }
 
 impl Limits {
-    /// What everything that may be in memory takes in a spool, in bytes.
+    /// The bytes that a spool needs for everything that may be in memory.
     pub(crate) fn spool_bytes(&self) -> u64 {
-        // A batch is taken if there is room for one key, and another is being added. The one that a batch weighs more than its keys is its head.
+        // A batch is accepted if there is room for one key, while another batch is being added. The
+        // one by which a batch weighs more than its keys covers its head in the file.
         let queue = self.queue_weight + 2 * self.batch_keys;
         let awaiting = if self.again_after.is_some() { AWAITING_MAX + self.batch_keys } else { 0 };
         (queue + awaiting) as u64 * RECORD_KEY_MAX
     }
 }
 
-/// What a target has to do.
+/// The queue of one target.
 #[derive(Debug)]
 pub(crate) struct Lane {
     number: usize,
@@ -61,10 +65,11 @@ pub(crate) struct Lane {
 
 #[derive(Debug, Default)]
 struct State {
-    /// What was not delivered yet, and when it came. What is under way is still there.
+    /// Batches that were not delivered yet, and when each arrived. A batch stays here during its
+    /// delivery.
     queue: VecDeque<(Arc<Batch>, Duration)>,
     queue_weight: usize,
-    /// What was delivered once.
+    /// Batches that were delivered once.
     awaiting: VecDeque<Awaiting>,
     awaiting_weight: usize,
     spool: Option<Spool>,
@@ -78,14 +83,14 @@ struct Awaiting {
     due: Duration,
 }
 
-/// Where a batch has come from.
+/// The place from which a batch was taken.
 #[derive(Clone, Copy, Debug)]
 enum Origin {
     Log,
     Spool(Place),
 }
 
-/// What is to be delivered now, together.
+/// Batches to be delivered now, in one write.
 #[derive(Debug)]
 pub(super) struct Task {
     pub(super) batches: Vec<Arc<Batch>>,
@@ -98,7 +103,7 @@ pub(super) enum Round {
     Again,
 }
 
-/// Which of the batches of a first delivery come from the spool: one, or none.
+/// Where the batches of a first delivery come from.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FirstRound(Origin);
 
@@ -131,13 +136,13 @@ impl Lane {
         &self.counts
     }
 
-    /// Nothing more is taken or given.
+    /// Ends the lane: `push` fails, and `next` returns `None`.
     pub(crate) fn end(&self) {
         self.state().has_ended = true;
         self.changed.notify_all();
     }
 
-    /// Adds a batch; waits if there is no room, and no disk either.
+    /// Adds a batch. Blocks while neither the queue nor the spool has room.
     pub(crate) fn push(&self, batch: &Arc<Batch>) -> Result<(), Stopped> {
         let since = self.clock.elapsed();
         let mut state = self.state();
@@ -169,7 +174,8 @@ impl Lane {
         }
     }
 
-    /// Puts everything that is not acknowledged, and this, into the spool; returns whether it is on the disk.
+    /// Moves every unacknowledged batch and this one into the spool; returns whether they are
+    /// synced.
     fn spool(&self, state: &mut State, batch: &Batch) -> bool {
         let State { queue, awaiting, spool: Some(spool), .. } = state else { return false };
         let of_log = awaiting.iter().filter(|it| matches!(it.origin, Origin::Log)).map(|it| &*it.batch);
@@ -202,7 +208,7 @@ impl Lane {
         true
     }
 
-    /// What is to be delivered next; waits for it. `None` at the end.
+    /// Waits for the next delivery; `None` at the end.
     pub(super) fn next(&self) -> Option<Task> {
         let mut state = self.state();
         loop {
@@ -216,7 +222,7 @@ impl Lane {
         }
     }
 
-    /// What is to be delivered at this time, or how long nothing is if nothing changes.
+    /// The delivery that is due now, or the time to wait if no batch arrives.
     fn look(&self, state: &mut State, now: Duration) -> Result<Task, Duration> {
         let mut wait = LOOK;
         if let Some(front) = state.awaiting.front() {
@@ -252,7 +258,7 @@ impl Lane {
         }
     }
 
-    /// Those whose time has come, and those whose time is near.
+    /// The batches whose second delivery is due, and those that are due soon.
     fn again(&self, state: &State, now: Duration) -> Task {
         let near = now + self.limits.again_after.unwrap_or_default() / 4;
         let due = state.awaiting.iter().take_while(|it| it.due <= near).map(|it| &it.batch);
@@ -265,7 +271,7 @@ impl Lane {
             match task.round {
                 Round::First(first) => self.first(&mut state, batch, first),
                 Round::Again => {
-                    // What went to the spool meanwhile is there.
+                    // The batch may have moved to the spool during its delivery.
                     let is_it = state.awaiting.front().is_some_and(|it| Arc::ptr_eq(&it.batch, batch));
                     if let Some(done) = is_it.then(|| state.awaiting.pop_front()).flatten() {
                         state.awaiting_weight -= weight(&done.batch);
@@ -279,7 +285,7 @@ impl Lane {
 
     fn first(&self, state: &mut State, batch: &Arc<Batch>, FirstRound(origin): FirstRound) {
         if matches!(origin, Origin::Log) {
-            // What went to the spool meanwhile is delivered again from there.
+            // The batch moved to the spool during its delivery, and is delivered again from there.
             if !state.queue.front().is_some_and(|(front, _)| Arc::ptr_eq(front, batch)) {
                 return;
             }
@@ -290,7 +296,7 @@ impl Lane {
         let again_after = self.limits.again_after.filter(|_| !batch.is_empty()).unwrap_or_default();
         let due = self.clock.elapsed() + again_after;
         let entry = Awaiting { batch: batch.clone(), origin, due };
-        // The number of a batch stands for all before it.
+        // The acknowledgement of a batch includes all batches before it.
         if again_after.is_zero() && state.awaiting.is_empty() {
             self.done(state, &entry);
         } else {
@@ -310,7 +316,7 @@ impl Lane {
     }
 }
 
-/// The first of these batches, and those behind that may go with it.
+/// The first of these batches, and the following ones that fit into the same delivery.
 fn together<'a>(mut batches: impl Iterator<Item = &'a Arc<Batch>>, keys_max: usize) -> Vec<Arc<Batch>> {
     let is_flush = |batch: &Batch| batch.keys() == 0 && !batch.is_empty();
     let Some(first) = batches.next() else { return Vec::new() };
@@ -328,7 +334,7 @@ fn together<'a>(mut batches: impl Iterator<Item = &'a Arc<Batch>>, keys_max: usi
 
 #[cfg(test)]
 impl Lane {
-    /// One that nobody empties, for tests of who fills it.
+    /// A lane without a delivery thread, for tests of its producers.
     pub(crate) fn for_tests(ledger: Arc<Ledger>) -> Self {
         Lane::new(0, tests::LIMITS, None, ledger, Arc::new(TargetCounts::new("east")))
     }

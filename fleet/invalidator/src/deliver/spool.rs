@@ -1,6 +1,8 @@
-//! Batches on disk that a target is to be given later: a folder of files, each of which is written once and removed once all of it was delivered.
+//! The spool of a target: batches on disk for a later delivery, in a folder of files. Each file is
+//! written once, and removed when all of it was delivered.
 //!
-//! What [`Spool::append`] has returned from is on the disk. What was cut off by a crash is at the end of a file, was never acknowledged, and is read from the log again.
+//! When [`Spool::append`] returns, its batches are synced. A crash may leave a torn group at the
+//! end of a file; that group was never acknowledged, and is read from the log again.
 
 use super::spool_file::{
     Form, GROUP_HEAD, HEAD, Record, Whole, files, group, group_length, lengths, read_record, whole,
@@ -15,9 +17,9 @@ use std::path::{Path, PathBuf};
 
 const ENDING: &str = "spool";
 const LOCK: &str = "lock";
-/// A file that has this many bytes is followed by another.
+/// A file of this size is followed by another.
 const FILE_MAX: u64 = 8 << 20;
-/// What a key takes at most, with its length. The heads of a record and of its group take less.
+/// The most bytes of a key with its length. The heads of a record and of its group take less.
 pub(super) const RECORD_KEY_MAX: u64 = 250 + 2;
 
 #[derive(Debug, thiserror::Error)]
@@ -38,28 +40,28 @@ pub(super) struct Place {
     offset: u64,
 }
 
-/// A file that is not removed yet; what is behind `length` does not count.
+/// A file of the spool; bytes behind `length` are ignored.
 #[derive(Debug)]
 struct Segment {
     number: u64,
     form: Form,
     length: u64,
-    /// Of it, what was there before the first work.
+    /// The length of the file before its first batch.
     begun: u64,
 }
 
-/// What a target has to do on disk.
+/// The open spool of a target.
 #[derive(Debug)]
 pub(crate) struct Spool {
     folder: PathBuf,
     bytes_max: u64,
     segments: VecDeque<Segment>,
-    /// The last of them, if it may be written on.
+    /// The last segment, while it may still grow.
     writer: Option<File>,
     reader: Option<BufReader<File>>,
     /// The end of the last record that was read.
     read: Place,
-    /// Where the group ends that it is in, if its file has groups.
+    /// The end of the group that the reader is in, if the file has groups.
     group_end: u64,
     next: u64,
     _lock: Lock,
@@ -74,14 +76,16 @@ fn sync_entries(folder: &Path) -> io::Result<()> {
 }
 
 impl Spool {
-    /// Opens the folder of a target, which is made if it is not there. All of its files are read once.
+    /// Opens the folder of a target, which is created if it is missing. Reads all of its files
+    /// once.
     pub(crate) fn open(folder: &Path, bytes_max: u64) -> Result<Self, SpoolError> {
         let failed = |action, path: &Path| {
             let path = path.to_owned();
             move |source| SpoolError::File { action, path, source }
         };
         disk::create_dir_all(folder).map_err(failed("make", folder))?;
-        // A folder that a crash of the host takes away would take along what was acknowledged.
+        // Without this sync a crash of the host could remove a new folder, and with it acknowledged
+        // batches.
         for above in folder.ancestors().skip(1).take(2).filter(|above| !above.as_os_str().is_empty()) {
             let synced = File::open(above).and_then(|above| above.sync_all());
             synced.map_err(failed("sync", above))?;
@@ -144,7 +148,7 @@ impl Spool {
     /// Adds all of this, or nothing.
     ///
     /// # Errors
-    /// When the disk is full, or the spool has as many bytes as it may have.
+    /// When the disk is full, or the spool has reached its maximum.
     pub(super) fn append<'a>(&mut self, work: impl Iterator<Item = &'a Work>) -> io::Result<()> {
         let records = group(work);
         if records.is_empty() {
@@ -156,7 +160,8 @@ impl Spool {
         if self.segments.back().is_some_and(|last| last.length >= FILE_MAX) {
             self.writer = None;
         }
-        // What a file has behind its length after an error is not known: another one is begun.
+        // After an error the bytes behind the file's length are unknown, so another file is
+        // started.
         let mut writer = match self.writer.take() {
             Some(writer) => writer,
             None => self.begin()?,
@@ -174,7 +179,8 @@ impl Spool {
         Ok(())
     }
 
-    /// Gives back what was written in part, so that a disk that is full does not become fuller. If that fails too, it is left out when it is read.
+    /// Removes a torn write, so that a full disk does not become fuller. If that fails too, the
+    /// reader ignores those bytes.
     fn take_back(&mut self, writer: &File) {
         match self.segments.back() {
             Some(last) if last.length > last.begun => {
@@ -195,7 +201,7 @@ impl Spool {
         let head = [&HEAD[..], &files(self.segments.iter().map(|it| (it.number, it.length)))].concat();
         let begun = file.write_all(&head).and_then(|()| sync_entries(&self.folder));
         if let Err(error) = begun {
-            // An empty file is none; if it cannot be removed either, the next start does not mind.
+            // A file without a group counts as missing, so it does no harm if it cannot be removed.
             let _ = disk::remove_file(&path);
             return Err(error);
         }
@@ -204,7 +210,7 @@ impl Spool {
         Ok(file)
     }
 
-    /// The next work, and where its record ends.
+    /// The next batch, and the end of its record.
     pub(super) fn next(&mut self) -> io::Result<Option<(Work, Place)>> {
         loop {
             match self.next_record()? {
@@ -246,7 +252,7 @@ impl Spool {
         Ok(Some(record))
     }
 
-    /// Goes to the segment that has the next record, if there is one; returns how its file is divided.
+    /// Moves to the segment of the next record, if there is one; returns the form of its file.
     fn next_segment(&mut self) -> Option<Form> {
         loop {
             let at = self.segments.iter().position(|it| it.number >= self.read.file)?;
@@ -261,12 +267,13 @@ impl Spool {
         }
     }
 
-    /// Everything up to `place` was delivered. What cannot be removed is delivered again after a restart.
+    /// Removes the files of delivered batches: those before `place`. A file that cannot be removed is
+    /// delivered again after a restart.
     pub(super) fn release(&mut self, place: Place) {
         while let Some(first) = self.segments.front() {
             let end = Place { file: first.number, offset: first.length };
             let is_last = self.segments.len() == 1;
-            // The last one stays until it is long, unless nothing is left in it to be read.
+            // The last file stays until it is full, unless it has been read to its end.
             if place < end || is_last && self.read < end {
                 return;
             }
@@ -364,7 +371,8 @@ mod tests {
         assert_eq!(read_all(&mut spool), ["a "], "it begins anew");
     }
 
-    /// A spool of two groups that is not open: the folder, its file, what that has, and where the first group ends.
+    /// A closed spool with two groups: its folder, its file, the bytes of the file, and the end of
+    /// the first group.
     fn two_groups(scratch: &Scratch) -> (PathBuf, PathBuf, Vec<u8>, usize) {
         let folder = scratch.file("east");
         let mut spool = Spool::open(&folder, MANY).unwrap();
@@ -388,7 +396,7 @@ mod tests {
         for length in 0..data.len() {
             let expected = if length >= first { &["first ", "second "][..] } else { &[] };
             assert_eq!(read(&data[..length]), expected, "{length} bytes");
-            // What came later may be there without what came before it.
+            // A later block may be written before an earlier one.
             if length >= HEAD.len() {
                 let (from, all) = if length >= first { (length, data.len()) } else { (HEAD.len(), first) };
                 let mut holes = data[..all].to_vec();
@@ -403,7 +411,7 @@ mod tests {
                 );
             }
         }
-        // 8 KiB did not arrive, and a record that was written with them did.
+        // 8 KiB were not written, but a record behind them was.
         let record = &group([&work(&["a"])].into_iter())[GROUP_HEAD..];
         let holes = [&data[..first], &[0; 8192][..], record].concat();
         assert_eq!(read(&holes), ["first ", "second "]);
@@ -424,7 +432,7 @@ mod tests {
         }
     }
 
-    /// A spool of three files, each with two groups, that is not open.
+    /// A closed spool of three files with two groups each.
     fn three_files(scratch: &Scratch) -> PathBuf {
         let folder = scratch.file("east");
         let mut spool = Spool::open(&folder, MANY).unwrap();
@@ -456,7 +464,7 @@ mod tests {
                 damaged[at] ^= 1;
                 assert!(is_damaged(&damaged), "at {at} of file {number}");
             }
-            // What an append has left that has failed was never acknowledged.
+            // A failed append leaves bytes that were never acknowledged.
             assert!(!is_damaged(&[&data, &data[HEAD.len()..][..20]].concat()));
             assert_eq!(read_all(&mut Spool::open(&folder, MANY).unwrap()), all);
         }
@@ -541,7 +549,7 @@ mod tests {
         let folder = scratch.file("east");
         let mut spool = Spool::open(&folder, MANY).unwrap();
         spool.append([&work(&["a"])].into_iter()).unwrap();
-        // A file that can only be read takes nothing.
+        // A file that was opened for reading cannot be written.
         spool.writer = Some(File::open(path(&folder, 1)).unwrap());
         assert!(spool.append([&work(&["b"])].into_iter()).is_err());
         spool.append([&work(&["c"])].into_iter()).unwrap();

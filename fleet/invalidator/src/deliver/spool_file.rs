@@ -1,19 +1,21 @@
-//! What a file of a spool has: a head, and groups of records. Each group is what was written and synced at once.
+//! The format of a spool file: a head, and groups of records. One write and sync makes one group.
 //!
-//! A group has a head, with its length and the CRC-32 of that and of all its records. A record is its length, its CRC-32, and a byte that says what is to be done; keys follow,
-//! each behind its length. Files of before have no groups, but records alone, and are still read.
+//! The head of a group has its length, and the CRC-32 of that length and all records. A record is
+//! its length, its CRC-32, a byte for the kind of work, and the keys, each behind its length. Files
+//! of earlier versions have records without groups, and are still read.
 //!
-//! What a crash of the host leaves of a group that was not synced may be anything: its beginning, or its end behind zeros. It is the last one of its file, and was never
-//! acknowledged. So a group that is not whole is left out, unless another one is behind it, which only damage leaves.
+//! After a crash of the host a group that was not synced may have any bytes: only its beginning, or
+//! zeros before its end. Such a group is the last one of its file, and was never acknowledged. So
+//! an incomplete group at the end is ignored, and one before another group is damage.
 //!
-//! A file is not written on once another is begun, and then it is known how long it is: that of all files before it is what the first group of a file says. What is missing of such a
-//! length was acknowledged, and is damage.
+//! A file does not grow once the next one is started. The first group of each file has the lengths
+//! of all earlier files, so that bytes which are missing from one of these are known to be damage.
 
 use crate::batch::Work;
 
 pub(super) const HEAD: &[u8; 8] = b"guirasp2";
 pub(super) const HEAD_OF_RECORDS: &[u8; 8] = b"guirasp1";
-/// What a group begins with; its sum and its length follow.
+/// The first bytes of a group; its sum and its length follow.
 const GROUP: &[u8; 4] = b"\xf1grp";
 pub(super) const GROUP_HEAD: usize = 16;
 /// No record is longer: 5000 keys of 250 bytes.
@@ -22,13 +24,13 @@ const DELETE: u8 = 0;
 const FLUSH: u8 = 1;
 const FILES: u8 = 2;
 
-/// A file, and how long it is, by number.
+/// The number and the length of a file.
 pub(super) type File = (u64, u64);
 
 #[derive(Debug)]
 pub(super) enum Record {
     Work(Work),
-    /// The files that were there when the one was begun which has this, and how long each of them is.
+    /// The files that existed when this file was started, with their lengths.
     Files(Vec<File>),
 }
 
@@ -38,23 +40,23 @@ pub(super) enum Form {
     Records,
 }
 
-/// What of a file is of use.
+/// The valid part of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Whole {
     pub(super) form: Form,
     pub(super) length: u64,
-    /// What it says of the files before it.
+    /// What the file records about earlier files.
     pub(super) before: Vec<File>,
 }
 
-/// Puts work into one group; it is empty if there is none.
+/// Puts work into one group; the result is empty without work.
 pub(super) fn group<'a>(work: impl Iterator<Item = &'a Work>) -> Vec<u8> {
     let mut group = vec![0; GROUP_HEAD];
     work.for_each(|work| write_work(work, &mut group));
     sealed(group)
 }
 
-/// The group that says which files are before its own; it is empty if there are none.
+/// A group that lists the earlier files; empty if there are none.
 pub(super) fn files(files: impl Iterator<Item = File>) -> Vec<u8> {
     let mut payload = vec![FILES];
     files.for_each(|(number, length)| payload.extend([number.to_le_bytes(), length.to_le_bytes()].concat()));
@@ -77,13 +79,13 @@ fn sealed(mut group: Vec<u8>) -> Vec<u8> {
     group
 }
 
-/// How long the records are of a group that begins with this.
+/// The length of the records in a group with this head.
 pub(super) fn group_length(head: &[u8; GROUP_HEAD]) -> Option<u64> {
     let length = head.strip_prefix(GROUP)?.get(4..)?.try_into().ok()?;
     Some(u64::from_le_bytes(length)).filter(|length| *length > 0)
 }
 
-/// Where the group ends that data begins with, if it is whole.
+/// The end of the group at the start of `data`, if the group is complete.
 fn whole_group(data: &[u8]) -> Option<usize> {
     let length = usize::try_from(group_length(data.first_chunk()?)?).ok()?;
     let end = GROUP_HEAD.checked_add(length)?;
@@ -142,7 +144,7 @@ pub(super) fn read_record(payload: &[u8]) -> Option<Record> {
     }
 }
 
-/// How much of a file is of use. `None` if there is something wrong in it that no crash leaves.
+/// The valid part of a file; `None` for damage that no crash causes.
 pub(super) fn whole(data: &[u8]) -> Option<Whole> {
     let same = |head: &[u8]| data.iter().zip(head).take_while(|(byte, expected)| byte == expected).count();
     if same(HEAD_OF_RECORDS) == HEAD_OF_RECORDS.len() {
@@ -151,7 +153,7 @@ pub(super) fn whole(data: &[u8]) -> Option<Whole> {
     let begun = same(HEAD);
     let form = Form::Groups;
     if begun < HEAD.len() {
-        // The name of a file may be there before what was written into it.
+        // A crash may leave the name of a file without its contents.
         let nothing = Whole { form, length: HEAD.len() as u64, before: Vec::new() };
         return is_torn(&data[begun..]).then_some(nothing);
     }
@@ -165,7 +167,7 @@ pub(super) fn whole(data: &[u8]) -> Option<Whole> {
     is_last.then_some(Whole { form, length: at as u64, before })
 }
 
-/// What the first record of whole groups says of other files.
+/// The list of earlier files in the first record of complete groups.
 fn files_before(groups: &[u8]) -> Option<Vec<File>> {
     let record = groups.get(GROUP_HEAD..)?;
     let (length, _) = lengths(record.first_chunk()?)?;
@@ -175,7 +177,8 @@ fn files_before(groups: &[u8]) -> Option<Vec<File>> {
     }
 }
 
-/// The same of a file of records, whose writer has not said what was synced together.
+/// The valid length of a file without groups, in which it is unknown which records were synced
+/// together.
 fn whole_records(data: &[u8]) -> Option<u64> {
     let mut at = HEAD_OF_RECORDS.len();
     while let Some(head) = data.get(at..at + 8).and_then(|head| head.first_chunk()) {
@@ -192,7 +195,7 @@ fn whole_records(data: &[u8]) -> Option<u64> {
     Some(at as u64)
 }
 
-/// A file may be longer than what was written: then it ends with zeros.
+/// A file may be longer than its data after a crash; the rest is zeros.
 fn is_torn(rest: &[u8]) -> bool {
     rest.iter().all(|byte| *byte == 0)
 }

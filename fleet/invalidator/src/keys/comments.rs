@@ -1,11 +1,13 @@
-//! Keys that a client has written into its statement: `/* mc: user:7 user-by-name:ada */ UPDATE …`.
+//! Keys that a client names in a comment of its statement: `/* mc: user:7 user-by-name:ada */
+//! UPDATE …`.
 
 use super::words;
 
-/// What a comment with keys begins with, behind blanks.
+/// The start of a comment with keys, behind blanks.
 const MARK: &[u8] = b"mc:";
 
-/// Calls `each` with every key in comments of a statement. Comments within quotes are text of the statement; a backslash escapes there, as in the server's default mode.
+/// Calls `each` with every key in the comments of a statement. Comments within quotes belong to the
+/// text; a backslash escapes there, as in the server's default mode.
 pub(crate) fn keys<E>(statement: &[u8], mut each: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
     let mut rest = statement;
     while let Some((&first, after)) = rest.split_first() {
@@ -13,7 +15,7 @@ pub(crate) fn keys<E>(statement: &[u8], mut each: impl FnMut(&[u8]) -> Result<()
             b'\'' | b'"' => after_quote(after, first, Escapes::Backslash),
             b'`' => after_quote(after, first, Escapes::None),
             b'#' => after_line(after),
-            // Two dashes without a blank behind are two signs.
+            // Two dashes start a comment only before a blank.
             b'-' if after.first() == Some(&b'-') && after.get(1).is_none_or(u8::is_ascii_whitespace) => {
                 after_line(after)
             }
@@ -41,7 +43,8 @@ enum Escapes {
     None,
 }
 
-/// What is behind the end of a quoted text. A quote that is doubled ends one text and begins the next.
+/// The rest behind the end of a quoted text. A doubled quote ends one text and starts the next,
+/// which gives the same rest.
 fn after_quote(text: &[u8], quote: u8, escapes: Escapes) -> &[u8] {
     let mut at = 0;
     while at < text.len() {

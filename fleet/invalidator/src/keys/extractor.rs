@@ -1,4 +1,4 @@
-//! From what a log says to keys.
+//! Turns changes of the log into keys.
 
 use super::template::{Filled, Template};
 use super::{comments, flaw, words};
@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use std::fmt::Display;
 use std::sync::Arc;
 
-/// What rows of a table say about keys.
+/// The rule by which rows of a table name keys.
 #[derive(Clone, Debug)]
 pub(crate) struct TableKeys {
     pub(crate) database: String,
@@ -20,20 +20,20 @@ pub(crate) struct TableKeys {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Rule {
-    /// Keys of each image of a row are made by these.
+    /// Each image of a row gives one key for each template.
     Templates(Vec<Template>),
-    /// Keys stand between blanks in this column of rows that are inserted.
+    /// Inserted rows name keys in this column, separated by blanks.
     Outbox(String),
 }
 
-/// Finds keys, and gives those that a cache can have to the batcher.
+/// Finds keys, and passes valid ones to the batcher.
 #[derive(Debug)]
 pub(crate) struct Extractor {
     tables: Arc<[TableKeys]>,
     finder: Finder,
-    /// The key that is made at present.
+    /// A buffer for the key that is being built.
     key: Vec<u8>,
-    /// Columns that templates name and tables do not have, as they were reported: with database and table.
+    /// Missing columns that were already logged: database, table and column.
     unknown: HashSet<[Vec<u8>; 3]>,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Extractor {
 struct Finder {
     batcher: Batcher,
     counts: Arc<Counts>,
-    /// The longest key that any target can be sent, in bytes.
+    /// The longest key that any target accepts, in bytes.
     key_max: usize,
 }
 
@@ -61,7 +61,7 @@ impl Finder {
 }
 
 impl Extractor {
-    /// One that finds keys of up to `key_max` bytes.
+    /// An extractor that refuses keys of more than `key_max` bytes.
     pub(crate) fn new(tables: Vec<TableKeys>, batcher: Batcher, counts: Arc<Counts>, key_max: usize) -> Self {
         let finder = Finder { batcher, counts, key_max };
         Extractor { tables: tables.into(), finder, key: Vec::new(), unknown: HashSet::new() }
@@ -95,7 +95,7 @@ impl Extractor {
         let is_due = self.finder.counts.add(Count::Unfilled);
         let (database, table) = (row.database().escape_ascii(), row.name().escape_ascii());
         if row.lacks(column) {
-            // It will be missing in each row: one line says all.
+            // The column is missing in every row of the table: one line is enough.
             let place = [row.database(), row.name(), column.as_bytes()].map(<[u8]>::to_vec);
             if self.unknown.insert(place) {
                 // Operator: Correct the column's name in the template or outbox, then flush the caches of
@@ -146,7 +146,8 @@ impl Changes for Extractor {
                     images.try_for_each(|image| self.add_image(row, templates, &image))?;
                 }
                 (Rule::Outbox(column), None, Some(inserted)) => self.add_column(row, column, &inserted)?,
-                // Whoever clears it up.
+                // Rows of an outbox that are updated or deleted name no keys: that is its cleaning
+                // up.
                 (Rule::Outbox(_), ..) => {}
             }
         }

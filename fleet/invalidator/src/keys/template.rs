@@ -36,7 +36,7 @@ impl<'de> Deserialize<'de> for Template {
     }
 }
 
-/// What comes of a template and a row.
+/// The result of filling a template from a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Filled<'a> {
     Key,

@@ -1,4 +1,4 @@
-//! What an invalidator reads: the commit log of a database, whichever it is.
+//! The sources of changes: the commit logs of databases, and senders of change events.
 
 pub(crate) mod binlog;
 pub(crate) mod debezium;
@@ -22,57 +22,59 @@ use serde::Deserialize;
 use std::fmt::Display;
 use std::time::Duration;
 
-/// A log that is read from a position on.
+/// A log that is read from a position.
 pub(crate) trait Log {
-    /// Reads the next event, and tells `changes` what it says. It comes back within a second or two, also if nothing happens.
+    /// Reads the next event, and reports its changes to `changes`. Returns within a second or two,
+    /// also without an event.
     fn read(&mut self, changes: &mut dyn Changes) -> Result<(), SourceError>;
 
-    /// Where the log would be read on: the end of the last transaction of which everything was told.
+    /// The position at which the log is read after a restart: the end of the last transaction that
+    /// was reported completely.
     fn position(&self) -> String;
 
-    /// Where the last event has ended.
+    /// The end of the last event.
     fn place(&self) -> Place;
 
-    /// For how long nothing was heard when [`Log::read`] has come back; nothing if nothing more can come.
+    /// The time without a message when [`Log::read`] returns; `None` if no message can follow.
     fn silence(&self) -> Option<Duration> {
         Some(Duration::ZERO)
     }
 }
 
-/// Who is told what a log says. Only what was committed is told.
+/// Receives the committed changes of a log.
 pub(crate) trait Changes {
-    /// Whether changed rows of this table are to be told.
+    /// Whether row changes of this table are to be reported.
     fn wants(&self, database: &[u8], table: &[u8]) -> bool;
 
-    /// The text of a statement, and when it was executed, in seconds since 1970.
+    /// A statement was executed, `when` seconds after 1970.
     fn statement(&mut self, text: &[u8], when: u64) -> Result<(), Stopped>;
 
-    /// A message of a client: keys between blanks.
+    /// A client has logged a message with keys between blanks.
     fn message(&mut self, keys: &[u8], when: u64) -> Result<(), Stopped>;
 
     /// A row was inserted, updated or deleted.
     fn row(&mut self, row: &Row<'_>) -> Result<(), Stopped>;
 
-    /// A statement that begins with `verb` has changed data, and the log has no rows of it.
+    /// A statement that begins with `verb` has changed rows, but the log has none of them.
     fn unseen(&mut self, database: &[u8], verb: &str);
 
-    /// A transaction was told to its end; `position` is behind it.
+    /// A transaction ends at `position`; all of its changes were reported.
     fn committed(&mut self, position: &dyn Display, when: u64) -> Result<(), Stopped>;
 
-    /// The log has come to `position`, and whatever is before it was told.
+    /// The log has come to `position`; all changes before it were reported.
     fn reached(&mut self, position: &dyn Display, when: u64) -> Result<(), Stopped>;
 
-    /// Nothing more is there to be read at the moment.
+    /// The log has nothing more to read at the moment.
     fn pause(&mut self) -> Result<(), Stopped>;
 
     /// The log was read up to here.
     fn passed(&mut self, _place: Place) {}
 
-    /// The log continues at `position`, and the changes before that are lost.
+    /// A gap: the log continues at `position`, and the changes before that are lost.
     fn skipped(&mut self, position: &str, when: u64) -> Result<(), Stopped>;
 }
 
-/// The database whose log is read.
+/// The configured source.
 #[derive(Debug)]
 pub(crate) enum Source {
     Binlog(binlog::Options),
@@ -83,7 +85,7 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// Reads the log from `position` on until it is reported to stop; see [`Tail::run`].
+    /// Reads the log from `position` until the invalidator stops; see [`Tail::run`].
     pub(crate) fn run<C: Changes>(
         &self,
         tail: Tail<C>,
@@ -99,10 +101,10 @@ impl Source {
         }
     }
 
-    /// Reads a part of the log from `position` on, for which no database is told that it was read.
+    /// Reads a part of the log from `position`, without confirming it to the database.
     ///
     /// # Errors
-    /// [`SourceError::Ended`] when all of it was read.
+    /// [`SourceError::Ended`] once all of the part was read.
     pub(crate) fn replay<C: Changes>(
         &self,
         tail: Tail<C>,
@@ -124,7 +126,8 @@ impl Source {
         }
     }
 
-    /// `position` is in the file, if there is one. A database that keeps its log for us need not keep what is before it.
+    /// `position` was saved. A database that keeps its log for this invalidator may remove the log
+    /// before it.
     pub(crate) fn saved(&self, position: &str) {
         match self {
             Source::Binlog(_) => {}
@@ -136,7 +139,7 @@ impl Source {
     }
 }
 
-/// How far the log is read.
+/// The end of the part that is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Until {
     Forever,
@@ -144,10 +147,11 @@ pub(crate) enum Until {
     Position(String),
 }
 
-/// How often a database is asked by a second connection what the first one does not tell.
+/// How often a second connection queries what the first one does not receive: the length of the
+/// log.
 const WATCH_EVERY: Duration = Duration::from_secs(5);
 
-/// Has [`Stop`] set when the one thread ends, also if it panics, so that the other does.
+/// Sets the [`Stop`] when one thread ends, also by a panic, so that the other one ends too.
 struct Ending(Stop);
 
 impl Drop for Ending {
@@ -156,7 +160,7 @@ impl Drop for Ending {
     }
 }
 
-/// Reads a log by `read`, and has a thread `watch` the database meanwhile, until it is stopped.
+/// Reads a log by `read` while another thread runs `watch`.
 fn watched(
     watch: impl FnOnce(&Stop) + Send,
     read: impl FnOnce() -> Result<(), SourceError>,
@@ -169,42 +173,42 @@ fn watched(
     })
 }
 
-/// What is done about a gap in the log.
+/// The reaction to a gap in the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum OnGap {
     /// The process ends with an error.
     #[default]
     Stop,
-    /// All targets drop everything, and the log is read on from its present end.
+    /// All targets are flushed, and the log is read from its present end.
     Flush,
 }
 
-/// The value of a column, as far as keys can be made of it.
+/// The value of a column, as far as keys are made of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Value<'a> {
     Null,
     Signed(i64),
     Unsigned(u64),
     Bytes(&'a [u8]),
-    /// A type that has no text here.
+    /// A value of a type that has no text here.
     Other,
     Absent,
 }
 
-/// A table as it was when the rows were changed.
+/// The names of a table when its rows were changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TableNames {
     pub(crate) database: Vec<u8>,
     pub(crate) table: Vec<u8>,
-    /// Empty if the log does not tell them.
+    /// Empty if the log has no column names.
     pub(crate) columns: Vec<Vec<u8>>,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row<'a> {
     table: &'a TableNames,
-    /// Values of all columns, or nothing.
+    /// The values of all columns.
     old: Option<&'a [Value<'a>]>,
     new: Option<&'a [Value<'a>]>,
     when: u64,
@@ -223,18 +227,18 @@ impl<'a> Row<'a> {
         self.when
     }
 
-    /// Whether the table has no column of this name, as far as the log says what columns it has.
+    /// Whether the table is known to have no column of this name.
     pub(crate) fn lacks(&self, column: &str) -> bool {
         let columns = &self.table.columns;
         !columns.is_empty() && !columns.iter().any(|name| name.eq_ignore_ascii_case(column.as_bytes()))
     }
 
-    /// The row as it was before, unless it was inserted.
+    /// The row before the change; `None` for an insert.
     pub(crate) fn before(&self) -> Option<Image<'a>> {
         self.old.map(|values| Image { table: self.table, values, before: &[] })
     }
 
-    /// The row as it is now, unless it was deleted.
+    /// The row after the change; `None` for a delete.
     pub(crate) fn after(&self) -> Option<Image<'a>> {
         self.new.map(|values| Image { table: self.table, values, before: self.old.unwrap_or_default() })
     }
@@ -244,12 +248,13 @@ impl<'a> Row<'a> {
 pub(crate) struct Image<'a> {
     table: &'a TableNames,
     values: &'a [Value<'a>],
-    /// Where values are that this image leaves out since they have not changed.
+    /// The old values, for columns that this image omits because they did not change.
     before: &'a [Value<'a>],
 }
 
 impl<'a> Image<'a> {
-    /// The value of a column, which is called so but for the case of letters; if there are several, it is the one that is called exactly so.
+    /// The value of a column by its name. The case of letters matters only if several names differ
+    /// in nothing else.
     pub(crate) fn value(&self, column: &str) -> Value<'a> {
         let columns = || self.table.columns.iter().enumerate();
         let mut similar = columns().filter(|(_, name)| name.eq_ignore_ascii_case(column.as_bytes()));

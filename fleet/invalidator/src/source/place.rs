@@ -7,7 +7,7 @@ pub(crate) struct Place {
     pub(crate) offset: u64,
 }
 
-/// What there is of a log: files by their numbers, in order, and how long each is, in bytes.
+/// The extent of a log: its files by number, in order, with the length of each in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Extent(Vec<(u64, u64)>);
 

@@ -1,9 +1,9 @@
-//! What the positions of all logs have in common as texts.
+//! The text form that the positions of all logs share.
 
 use super::SourceError;
 use std::str::FromStr;
 
-/// Whose positions these are, and what one looks like.
+/// A kind of position, for error messages: the log it belongs to, and an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Kind {
     pub(super) of: &'static str,

@@ -9,11 +9,11 @@ use guira_sync::stop::Stop;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long it is waited before the next attempt: the first time, and at most.
+/// The backoff between connections: its start and its end.
 const WAIT_MIN: Duration = Duration::from_millis(100);
 const WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// Reads a log until it is stopped.
+/// Reads a log until the invalidator stops.
 #[derive(Debug)]
 pub(crate) struct Tail<C> {
     pub(crate) changes: C,
@@ -22,21 +22,22 @@ pub(crate) struct Tail<C> {
     pub(crate) stop: Stop,
 }
 
-/// Where the log is read on.
+/// The place at which reading starts.
 #[derive(Debug)]
 enum Start {
     At(String),
-    /// At its present end, since nothing was read yet.
+    /// The present end of the log, since no position is saved.
     End,
-    /// There too, since what is before it is lost.
+    /// The present end of the log, since the log before it is lost.
     EndAfterGap,
 }
 
 impl<C: Changes> Tail<C> {
-    /// Reads from `position` on, or from the present end, which `save` keeps before anything is read. `open` connects to the database.
+    /// Reads from `position`, or from the present end, which `save` stores before anything is read.
+    /// `open` connects to the database.
     ///
     /// # Errors
-    /// What will not pass: a gap in the log, a login that is refused, an event that is not understood.
+    /// When a retry cannot help: a gap in the log, a refused login, an event that is not supported.
     pub(crate) fn run<L: Log>(
         mut self,
         position: Option<String>,
@@ -75,7 +76,8 @@ impl<C: Changes> Tail<C> {
                     left = flushes.left(clock.elapsed());
                     report_gap(&gap, left);
                 }
-                // Where a password is changed in two places, the file may be the second.
+                // A changed password is often changed on the database first: keep trying once a
+                // login has worked.
                 error if !(error.is_passing() || was_let_in && matches!(error, SourceError::Login(_))) => {
                     return Err(error);
                 }
@@ -113,7 +115,8 @@ impl<C: Changes> Tail<C> {
                 );
                 Ok(log)
             }
-            // The end is known before the flush is sent: what is changed after it is read.
+            // The end is read before the flush is sent, so that changes during the flush are read
+            // from the log.
             Start::EndAfterGap => {
                 if is_planted("gap-flushed-early") {
                     self.changes.skipped("0", wall_clock())?;
@@ -126,7 +129,7 @@ impl<C: Changes> Tail<C> {
         }
     }
 
-    /// Reads events until that fails; returns why, and how many there were.
+    /// Reads events until one fails; returns the error, and the number of events before it.
     fn follow(&mut self, log: &mut impl Log) -> (SourceError, u64) {
         let mut events = 0;
         loop {
@@ -276,7 +279,7 @@ mod tests {
             Tail { changes: &mut notes, counts: Arc::default(), on_gap: OnGap::Stop, stop: stop.clone() };
         let open = |_: Option<&str>| {
             tries += 1;
-            // It would be tried for ever otherwise, if it was tried again.
+            // Without this a retry would go without end.
             if tries == 2 {
                 stop.set();
             }
@@ -316,7 +319,7 @@ mod tests {
         });
         let is_twice = || (counts.get(Count::Gaps) == 2).then_some(());
         Deadline::after(Duration::from_secs(20)).poll(is_twice).expect("a second gap");
-        // Without the wait the third would be there by now, or a moment later.
+        // Without the wait the third flush would be sent by now.
         let is_thrice = || (counts.get(Count::Gaps) > 2).then_some(());
         assert!(Deadline::after(Duration::from_millis(700)).poll(is_thrice).is_none());
         stop.set();

@@ -91,7 +91,7 @@ impl Turn<'_> {
     }
 
     fn about_item(&mut self, packet: Packet, key: &[u8], operation: &ItemOperation, value: &[u8]) {
-        // What a text protocol would take for the end of a word, or a line, is sent as base64.
+        // A key with bytes that would end a word or a line of a text protocol is sent as base64.
         let is_text = key.iter().all(|byte| *byte > b' ' && *byte != 0x7f);
         let mut meta = Vec::new();
         let mut it = Request { value, ..Request::classic(Op::Gets, key) };

@@ -1,21 +1,25 @@
-//! How much one client may have asked for and not been sent: so many keys that their replies are about a window of bytes.
+//! Limits the keys in flight of one client, so that their replies take about a window of bytes.
 //!
-//! The length of a reply is unknown before it arrives. Earlier replies predict it: what one client asks for is mostly alike, and one that has
-//! asked for nothing yet is taken for one like the others of its worker. So a client that reads slowly, or never, has the replies of a window in the
-//! router's memory and on the way from servers, whatever it asks for, and others need not wait until all that it has asked for is there.
+//! The length of a reply is unknown before it arrives. Earlier replies predict it: one client's
+//! requests are mostly alike, and a new client is taken for an average one of its worker. So a
+//! client that reads slowly, or never, has at most a window of replies in the router's memory and
+//! on the way from servers, and other clients are not held up by the rest of its requests.
 
-/// The window is this many times what an outbox holds: 2 MiB, and 64 KiB while memory for connections is short.
+/// The window is this many times the size of an outbox: 2 MiB, and 64 KiB while memory for
+/// connections is short.
 const OUTBOXES: usize = 32;
-/// Of long replies this many are under way, so that one is sent while the next one comes.
+/// At least this many long replies are in flight, so that one is sent while the next arrives.
 const KEYS_MIN: usize = 2;
-/// Of short ones this many: the replies to come may be long, and nothing says so before the first of them is there.
+/// At most this many short replies are in flight: the next ones may be long.
 const KEYS_MAX: usize = 4096;
-/// How long replies are before there has been one.
+/// The assumed length before the first reply.
 const UNKNOWN: u32 = 16 << 10;
-/// A reply that is shorter than those before it moves what is expected by this part of the difference.
+/// A reply that is shorter than the expected length moves that length by this part of the
+/// difference.
 const PART: u32 = 32;
 
-/// How long replies are, a byte at least: that of long ones counts at once, and that of short ones by and by.
+/// The expected length of a reply, at least a byte. It follows long replies at once, and short ones
+/// gradually.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Length(u32);
 
@@ -26,7 +30,7 @@ impl Default for Length {
 }
 
 impl Length {
-    /// The replies about this many keys, which is not 0, have come, and have this many bytes together.
+    /// Learns from the replies to this many keys, which is not 0, with `bytes` together.
     pub(crate) fn learn(&mut self, keys: u32, bytes: usize) {
         let mean = u32::try_from(bytes / keys as usize).unwrap_or(u32::MAX).max(1);
         if mean >= self.0 {
@@ -38,17 +42,18 @@ impl Length {
     }
 }
 
-/// What one client has asked for.
+/// The keys of one client that are in flight.
 #[derive(Debug, Default)]
 pub(super) struct Window {
-    /// Keys that were not answered.
+    /// Keys without a reply.
     open: u32,
     /// `None` before the first reply.
     length: Option<Length>,
 }
 
 impl Window {
-    /// Whether the client may ask for nothing more now, if an outbox is full of `full` bytes and replies to others are as `usual`.
+    /// Whether the client has to wait; `full` is the size of an outbox in bytes, `usual` the
+    /// expected length for other clients.
     #[inline]
     pub(super) fn is_closed(&self, full: usize, usual: Length) -> bool {
         let Length(length) = self.length.unwrap_or(usual);
@@ -57,20 +62,20 @@ impl Window {
         open >= KEYS_MIN && (is_filled || open >= KEYS_MAX)
     }
 
-    /// For how many more keys it may ask.
+    /// The number of keys that may still be requested.
     pub(super) fn room(&self, full: usize, usual: Length) -> usize {
         let Length(length) = self.length.unwrap_or(usual);
         let keys = full.saturating_mul(OUTBOXES).div_ceil(length as usize);
         keys.clamp(KEYS_MIN, KEYS_MAX).saturating_sub(self.open as usize)
     }
 
-    /// The client has requested this many keys.
+    /// Records requests for this many keys.
     #[inline]
     pub(super) fn sent(&mut self, keys: u32) {
         self.open += keys;
     }
 
-    /// This many keys were answered, with this many bytes together.
+    /// Records the replies to this many keys, with `bytes` together.
     #[inline]
     pub(super) fn answered(&mut self, keys: u32, bytes: usize, usual: Length) {
         self.open -= keys;
@@ -133,7 +138,7 @@ mod tests {
         assert_eq!(length, Length(1));
         length.learn(u32::MAX, 10);
         assert_eq!(length, Length(1));
-        // A client that may continue may request one key at least.
+        // A client whose window is open may request at least one key.
         let mut window = Window { open: 0, length: Some(length) };
         for open in [0, 4095, 4096, 4097] {
             window.open = open;

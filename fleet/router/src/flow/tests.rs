@@ -39,14 +39,14 @@ impl Servers {
         format!("127.1.{}.{}:{port}", server / 250, server % 250 + 1)
     }
 
-    /// A pool of these servers, and requests to it.
+    /// A configuration with a pool of these servers.
     fn pool(&self, servers: &[u32]) -> String {
         let names: Vec<String> = servers.iter().map(|server| format!("\"{}\"", self.name(*server))).collect();
         let names = names.join(", ");
         format!(r#"{{"pools": {{"P": {{"servers": [{names}]}}}}, "route": "PoolRoute|P"}}"#)
     }
 
-    /// The next request over any connection, its server, and the connection.
+    /// The next request on any connection, with its server and its connection.
     fn next_request(&mut self) -> Option<(String, String, TcpStream)> {
         self.open.extend(self.listener.incoming().map_while(Result::ok));
         let mut next = None;
@@ -70,7 +70,7 @@ impl Servers {
         next
     }
 
-    /// How many connections the router has not closed.
+    /// The number of connections that the router has not closed.
     fn connections(&mut self) -> usize {
         assert!(self.next_request().is_none(), "something is under way");
         self.open.len()
@@ -113,7 +113,7 @@ impl Worker {
         flow.retire_servers(walks, poll);
     }
 
-    /// The present round has lasted so long.
+    /// Pretends that the current round has lasted this long.
     fn is_late(&mut self, time: Duration) {
         self.flow.set_clock(Duration::from_micros(self.flow.now_us) + time);
     }
@@ -132,7 +132,7 @@ impl Worker {
         self.walks.start(&Request::classic(op, key.as_bytes()), &facts, ticket, &mut self.flow);
     }
 
-    /// What the client was told since this was last asked.
+    /// The replies that the client received since the last call.
     fn replies(&mut self) -> String {
         let mut replies = Vec::new();
         let calls = &mut self.flow.calls;
@@ -151,7 +151,7 @@ impl Worker {
         assert_eq!(replies, expected);
     }
 
-    /// The request that comes to this server.
+    /// Waits for this request at this server.
     #[track_caller]
     fn expect_request(&mut self, servers: &mut Servers, server: u32, request: &str) -> TcpStream {
         let since = Stopwatch::start();
@@ -175,7 +175,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// This many workers, and a pool with the server 0.
+    /// A bench with this many workers, and a pool with server 0.
     fn new(workers: usize) -> Self {
         Self::with_log(workers, None)
     }
@@ -195,7 +195,7 @@ impl Bench {
         Bench { loader, shared, plan, workers, servers }
     }
 
-    /// Another configuration, before workers go by it.
+    /// Loads another configuration, which workers adopt later.
     fn load(&mut self, config: &str) -> SharedPlan {
         self.plan = Arc::new(self.loader.load_kept(config.into()).unwrap());
         self.shared.replace(self.plan.clone());
@@ -207,7 +207,7 @@ impl Bench {
         self.workers.iter_mut().for_each(|worker| worker.go_by(&plan, &self.shared));
     }
 
-    /// Goes by a pool with one server. Returns its number.
+    /// Adopts a pool with one server. Returns the number of the server.
     fn go_by_server(&mut self, server: u32) -> usize {
         self.go_by(&self.servers.pool(&[server]));
         self.number(server)
@@ -368,8 +368,8 @@ fn a_server_that_has_left_while_it_was_out_is_not_asked_whether_it_is_back() {
     bench.workers[0].receives("END\r\n");
 }
 
-/// A worker that counts requests for the pools A and B, which each have a server, and failed gets
-/// as what clients are told.
+/// A worker that counts requests for the pools A and B, which have one server each; failed gets are
+/// answered as `gets` says.
 fn counting(gets: Failed) -> Bench {
     let mut bench = Bench::with(
         |mut options| {
@@ -387,13 +387,13 @@ fn counting(gets: Failed) -> Bench {
 }
 
 impl Bench {
-    /// What was counted for A and for B: failures, and the average time.
+    /// The counts of A and of B: failures, and the average time.
     fn counted(&self) -> [(u64, f64); 2] {
         let sums = self.shared.sums();
         [0, 1].map(CountedPool).map(|pool| (sums.failures_of_pool(pool), sums.average_of_pool(pool)))
     }
 
-    /// A get that both servers fail to answer, or only the first.
+    /// A get that fails over from the first server to the second.
     fn fail_over(&mut self, second: &str, replies: &str) {
         let Bench { workers, servers, .. } = self;
         workers[0].send(Op::Get, "k");
@@ -416,7 +416,7 @@ fn the_end_of_a_request_is_counted_for_the_pool_that_it_came_to_first() {
     assert_eq!(bench.counted(), [(0, 12_000.0), (0, 0.0)], "the client has received its item");
     bench.fail_over("SERVER_ERROR\r\n", "SERVER_ERROR\r\n");
     assert_eq!(bench.counted(), [(1, 12_000.0), (0, 0.0)], "once, and not for the second pool");
-    // A server that is out is sent nothing.
+    // A failed server receives no request.
     for _ in 0..3 {
         bench.plan.servers.list()[0].health.record_soft_failure(&bench.shared.policies.health);
     }

@@ -104,7 +104,7 @@ impl LogCounts {
         self.recent.lock()
     }
 
-    /// Deletes have waited for so long, and were written or not.
+    /// Counts deletes that were written or dropped after waiting for `waited`.
     pub(crate) fn settled(&self, counter: LogCount, count: u64, waited: Duration, now_s: u64) {
         self.add(counter, count);
         let mut recent = self.recent();

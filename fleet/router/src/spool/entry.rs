@@ -21,7 +21,7 @@ pub enum LogVersion {
     Two,
 }
 
-/// What lines of version two tell of the router.
+/// What lines of version two record about the router.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Author {
     pub(crate) service: String,
@@ -69,7 +69,7 @@ impl Delete {
         Delete { key: key.into(), hold_off: HoldOff::None }
     }
 
-    /// The same for servers that know no hold-off.
+    /// The delete without hold-off, for servers that do not support it.
     pub(crate) fn plain(&self) -> Self {
         Delete::of(&self.key)
     }
@@ -228,7 +228,7 @@ fn put_string(text: &[u8], out: &mut Vec<u8>) {
 
 const UNIX: &str = "unix:";
 
-/// As a line has them. A socket in the file system has port 0.
+/// Host and port as written in a line. A UNIX socket has port 0.
 fn host_and_port(server: &Address) -> (String, u16) {
     match server {
         Address::Tcp { host, port } => (host.to_string(), *port),

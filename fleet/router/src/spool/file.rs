@@ -16,7 +16,7 @@ pub enum LogSync {
     Always,
 }
 
-/// Where files are made, and what they are called.
+/// The folder of the files, and the parts of their names.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) folder: PathBuf,
@@ -87,14 +87,15 @@ impl OpenLog {
     pub(crate) fn append(&mut self, lines: &[u8]) -> Result<(), AppendError> {
         self.check().map_err(AppendError::of_file)?;
         if let Err(error) = self.file.write_all_at(lines, self.length) {
-            // A line that is there in part would be taken together with the next.
+            // A partial line would be read together with the next one.
             return match self.file.set_len(self.length) {
                 Ok(()) => Err(AppendError { error, next: Next::SameFile }),
                 Err(_) => Err(AppendError::of_file(error)),
             };
         }
         if self.sync == LogSync::Always && !is_planted("delete-log-unsynced") {
-            // What the disk has of it is not known after a failure, nor whether a later call tells.
+            // After a failure it is unknown what the disk has, and a later call may not report
+            // that.
             self.file.sync_data().map_err(AppendError::of_file)?;
         }
         self.length += lines.len() as u64;

@@ -1,4 +1,4 @@
-//! A log with a name, and what is logged, for tests.
+//! A delete log with its name, for tests.
 
 use super::counts::LogCounts;
 use super::entry::{Author, Entry, LogVersion};
@@ -10,7 +10,7 @@ use guira_sync::channel::channel;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The servers `a:1` and `b:2` of a pool, and the log that it has.
+/// The servers `a:1` and `b:2` of a pool, and the log of that pool.
 pub(crate) fn log_of_a_pool() -> (Destinations, LogName) {
     let mut destinations = Destinations::default();
     build_pool(r#""a:1", "b:2""#, &mut destinations);
@@ -18,7 +18,7 @@ pub(crate) fn log_of_a_pool() -> (Destinations, LogName) {
     (destinations, log)
 }
 
-/// The pool has the server `c:3` instead, and nobody goes by what it had before.
+/// Replaces the pool's servers by `c:3`, and releases the earlier ones.
 pub(crate) fn another_pool(mut destinations: Destinations) -> Destinations {
     destinations.release();
     build_pool(r#""c:3""#, &mut destinations);
@@ -33,7 +33,8 @@ fn build_pool(servers: &str, destinations: &mut Destinations) {
     build(&loaded.json, &sources, &settings, destinations).unwrap();
 }
 
-/// What workers log with, and what tells, as server and key, what was logged since it was last asked, and that it was written.
+/// The access of a worker to the log; and a function that returns the deletes logged since its last
+/// call, as server and key, and confirms that they are written.
 pub(crate) fn log_to_a_channel() -> (LogAccess, impl FnMut() -> Vec<String>) {
     let (orders, receiver) = channel();
     let author = Author { service: "s".into(), router: "r".into(), region: "g".into() };

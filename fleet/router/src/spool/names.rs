@@ -1,18 +1,19 @@
 //! Folders and files of logged deletes, as mcrouter names them:
 //! `<folder>/<YYYYMMDD>T<HH>-<hour>/<YYYYMMDD>T<HHMMSS>-<time>-<service>-<router>-t<thread>-<pointer>`, with times in seconds since 1970.
 //!
-//! mcrouter writes dates in local time, and here they are in UTC; the seconds behind them are the same. In place of a pointer stands a random number that
-//! no pointer of a process has, so that names are unique, and the files of mcrouter, which does not lock what it writes to, are told from ours. Those of a router are in the order of
-//! their numbers.
+//! mcrouter writes dates in local time, this router in UTC; the seconds behind them are the same.
+//! The pointer is replaced by a random number that is no valid pointer. So names are unique, and
+//! the files of mcrouter, which locks none of them, can be recognized. The names of a router's
+//! files sort in the order in which it started them.
 
 use guira_disk as disk;
 use guira_sync::random;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// mcrouter begins a new file after this many seconds, and so does this router.
+/// mcrouter starts a new file after this many seconds, and so does this router.
 pub(crate) const LIFETIME_S: u64 = 15 * 60;
-/// A file of mcrouter's is not written to any more when it is this much older.
+/// mcrouter no longer writes to a file that is older than its lifetime by this much.
 const MARGIN_S: u64 = 60;
 const HOUR_S: u64 = 60 * 60;
 /// The highest four bits of the number in our names.
@@ -20,7 +21,7 @@ const OURS: u64 = 0xf << 60;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct LogFile {
-    /// When it was begun.
+    /// When the file was started.
     pub(crate) since: u64,
     pub(crate) path: PathBuf,
     author: By,
@@ -33,12 +34,13 @@ enum By {
 }
 
 impl LogFile {
-    /// Whether nobody writes to it, as far as its name tells: who writes to one of ours has locked it.
+    /// Whether no process writes to the file, as far as its name shows. A writer of this router
+    /// holds a lock.
     pub(crate) fn is_finished(&self, now: u64) -> bool {
         self.author == By::Us || now > self.since + LIFETIME_S + MARGIN_S
     }
 
-    /// Its name with that of its folder.
+    /// The name of the folder, and that of the file.
     pub(crate) fn name(&self) -> String {
         let part = |path: Option<&std::ffi::OsStr>| path.unwrap_or_default().to_string_lossy().into_owned();
         let folder = part(self.path.parent().and_then(Path::file_name));
@@ -46,7 +48,8 @@ impl LogFile {
     }
 }
 
-/// Year, month and day of a day since 1970 (Howard Hinnant, chrono-compatible low-level date algorithms).
+/// The year, month and day of a day since 1970 (Howard Hinnant, chrono-compatible low-level date
+/// algorithms).
 fn date(days: u64) -> (u64, u64, u64) {
     let shifted = days + 719_468;
     let (era, day) = (shifted / 146_097, shifted % 146_097);
@@ -62,12 +65,12 @@ fn date_and_hour(now: u64) -> String {
     format!("{year:04}{month:02}{day:02}T{:02}", now / HOUR_S % 24)
 }
 
-/// The name of the folder for files that are begun now.
+/// The folder of files that are started at this time.
 pub(crate) fn folder_name(now: u64) -> String {
     format!("{}-{}", date_and_hour(now), now - now % HOUR_S)
 }
 
-/// Names for files of a router.
+/// Generates the names of a router's files.
 #[derive(Clone, Debug)]
 pub(crate) struct Naming {
     service: String,
@@ -75,7 +78,7 @@ pub(crate) struct Naming {
     number: u64,
 }
 
-/// This many of a router's files are in order, more than it can begin in a second.
+/// This many files of a router sort in their order, more than it can start in a second.
 const IN_ORDER: u64 = 1 << 20;
 
 impl Naming {
@@ -84,7 +87,7 @@ impl Naming {
         Naming { service: service.to_owned(), router: router.to_owned(), number }
     }
 
-    /// A name for a file that is begun now.
+    /// The name of a file that is started at this time.
     pub(crate) fn next(&mut self, now: u64, thread: i32) -> String {
         let Naming { service, router, number } = self;
         let (minute, second) = (now / 60 % 60, now % 60);
@@ -97,7 +100,7 @@ impl Naming {
     }
 }
 
-/// What stands behind a date of this many digits with the hour, if the text begins with one.
+/// The rest behind a date with the hour and this many digits of time, if the text starts with one.
 fn after_date(text: &str, time_digits: usize) -> Option<&str> {
     let (date, rest) = text.split_once('-')?;
     let (day, time) = date.split_once('T')?;
@@ -116,7 +119,7 @@ fn read_name(path: PathBuf) -> Option<LogFile> {
     Some(LogFile { since: since.parse().ok()?, path, author })
 }
 
-/// All files of a folder, the oldest first. What has another name is left alone.
+/// All files of a folder, the oldest first. Files with other names are ignored.
 pub(crate) fn list(folder: &Path) -> io::Result<Vec<LogFile>> {
     let mut files = Vec::new();
     for hour in disk::read_dir(folder)? {
@@ -128,7 +131,7 @@ pub(crate) fn list(folder: &Path) -> io::Result<Vec<LogFile>> {
         }
         match disk::read_dir(hour.path()) {
             Ok(entries) => files.extend(entries.filter_map(|entry| read_name(entry.ok()?.path()))),
-            // Somebody else has removed the last file in it, and then the folder; or it is none.
+            // Another process has removed the folder with its last file; or the path is no folder.
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {}
             Err(error) => return Err(error),
         }

@@ -1,4 +1,4 @@
-//! A worker's deletes that have failed, until they are logged.
+//! The failed deletes of a worker, until they are logged.
 
 use super::counts::{LogCount, LogCounts};
 use super::entry::{Author, Entry, LogVersion};
@@ -21,23 +21,24 @@ pub(crate) struct LogAccess {
     pub(crate) counts: Arc<LogCounts>,
 }
 
-/// Bytes of a worker that wait to be written: when there are more, deletes fail as if they could not be logged.
+/// The limit of bytes of a worker that wait to be written; further deletes fail as if they could
+/// not be logged.
 const WAITING_MAX: usize = 8 << 20;
-/// What a delete takes beside its line.
+/// The bytes of a delete in addition to its line.
 const EACH: usize = 128;
 
 #[derive(Debug)]
 pub(crate) struct DeleteLog {
     access: LogAccess,
-    /// By number, as the configuration in use writes them.
+    /// By number, in the syntax of the configuration in use.
     servers: Vec<Address>,
     names: Vec<Arc<str>>,
     present: Round,
-    /// Those that the thread has, in order.
+    /// The batches that were sent to the thread, in order.
     sent: VecDeque<Sent>,
     written: Arc<Mailbox<Written>>,
     waiting: usize,
-    /// Those beyond the limit. They are answered later, like others that could not be written.
+    /// Deletes beyond the limit. They are answered later, like others that could not be written.
     refused: Vec<Waiting>,
 }
 
@@ -54,13 +55,13 @@ struct Sent {
     bytes: usize,
 }
 
-/// Who waits for a delete to be logged.
+/// A request that waits for its delete to be logged.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     pub(crate) origin: Origin<Ticket>,
-    /// Why the server did not take it.
+    /// The server's failure.
     pub(crate) why: Outcome,
-    /// The line of a meta command that says that nothing was found; empty for a classic one.
+    /// The miss line of a meta command; empty for a classic one.
     pub(crate) reply: Box<[u8]>,
 }
 
@@ -83,13 +84,14 @@ impl DeleteLog {
         &self.written
     }
 
-    /// Numbers stand for what they do in a new configuration from now on. Deletes that were taken before keep the server that they were for.
+    /// Uses the numbers of a new configuration from now on. Earlier deletes keep their server.
     pub(crate) fn take_names(&mut self, all: &Destinations) {
         self.servers = all.specs().iter().map(|spec| spec.address.clone()).collect();
         self.names = all.logs().to_vec();
     }
 
-    /// Logs a delete at the end of the round, or lets it fail if too much waits to be written. [`Self::settled`] tells which.
+    /// Logs a delete at the end of the round, or fails it if too many bytes wait. [`Self::settled`]
+    /// returns the result.
     pub(crate) fn take(
         &mut self,
         server: DestinationId,
@@ -119,7 +121,7 @@ impl DeleteLog {
         self.present.waiting.is_empty() && self.sent.is_empty() && self.refused.is_empty()
     }
 
-    /// Sends the thread what this round has logged.
+    /// Sends the deletes of this round to the thread.
     #[inline]
     pub(crate) fn end_round(&mut self) {
         if !self.present.waiting.is_empty() {
@@ -134,12 +136,12 @@ impl DeleteLog {
         let batch = Batch { lines, count, servers, since: Stopwatch::start(), to: self.written.clone() };
         self.sent.push_back(Sent { waiting, bytes });
         if self.access.orders.send(Order::Write(batch)).is_err() {
-            // The thread has ended before its workers, which it does not.
+            // The thread outlives its workers, so this does not happen.
             self.written.send(Written::No);
         }
     }
 
-    /// The deletes that were written, or were not, since this was last asked.
+    /// The results since the last call.
     pub(crate) fn settled(&mut self) -> Vec<(Waiting, Written)> {
         let mut settled: Vec<_> = self.refused.drain(..).map(|waiting| (waiting, Written::No)).collect();
         for written in self.written.take() {

@@ -74,7 +74,7 @@ impl Logging {
             drop(end);
             thread.join()
         });
-        // It is gone already if it cannot be told.
+        // If the order cannot be sent, the writer has already ended.
         let _ = self.access.orders.send(Order::End);
         let writer = self.writer.join();
         if writer.is_err() || replayer.is_some_and(|ended| ended.is_err()) {

@@ -1,4 +1,5 @@
-//! The thread that writes logged deletes: those of all workers that have come meanwhile with one call, and one wait for the disk.
+//! The thread that writes logged deletes. One write and one sync serve all batches that have
+//! arrived since the last.
 
 use super::counts::{LogCount, LogCounts};
 use super::file::{AppendError, Next, OpenLog, Place};
@@ -12,18 +13,18 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Lines of one round of a worker.
+/// The lines of one round of a worker.
 #[derive(Debug)]
 pub(crate) struct Batch {
     pub(crate) lines: Vec<u8>,
     pub(crate) count: u64,
-    /// The servers that they could not be delivered to.
+    /// The servers that the lines are for.
     pub(crate) servers: HashSet<Address>,
     pub(crate) since: Stopwatch,
     pub(crate) to: Arc<Mailbox<Written>>,
 }
 
-/// The result of a batch. A worker receives them in the order in which its batches were sent.
+/// The result of a batch. A worker receives its results in the order of its batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Written {
     Yes,
@@ -35,11 +36,11 @@ pub(crate) enum Order {
     Write(Batch),
     /// Ends the file, so that it can be replayed.
     Seal,
-    /// Everything before this is written; nothing comes after it.
+    /// Everything before this is written, and nothing follows.
     End,
 }
 
-/// Servers that there are deletes for in the file that is written to.
+/// The servers that the current file has deletes for.
 #[derive(Debug, Default)]
 pub(crate) struct Unsealed {
     /// LOCK: log_unsealed. Leaf.
@@ -51,16 +52,17 @@ impl Unsealed {
         self.servers.lock()
     }
 
-    /// Whether there is such a server that `is_ready`.
+    /// Whether one of these servers `is_ready`.
     pub(crate) fn has(&self, is_ready: impl FnMut(&Address) -> bool) -> bool {
         let servers: Vec<Address> = self.servers().iter().cloned().collect();
         servers.iter().any(is_ready)
     }
 }
 
-/// Bytes that are written at once, unless one batch has more.
+/// The most bytes of one write, unless a single batch has more.
 const WRITE_MAX: usize = 4 << 20;
-/// A file is not made longer: a replay that is interrupted begins again with what it has read of one.
+/// A file ends at this size, since an interrupted replay starts again with the file that it was
+/// reading.
 const FILE_MAX: u64 = 64 << 20;
 
 #[derive(Debug)]
@@ -73,14 +75,14 @@ pub(crate) struct LogWriter {
     health: Health,
 }
 
-/// Whether the last write has succeeded: only a change is worth a line in the log.
+/// Whether the last write succeeded: only a change is logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Health {
     Good,
     Bad,
 }
 
-/// What ends a gathering of batches.
+/// The order that ends a series of batches.
 enum After {
     Write,
     Seal,
@@ -97,7 +99,7 @@ impl LogWriter {
         LogWriter { place, orders, counts, unsealed, log: None, health: Health::Good }
     }
 
-    /// Runs until the owner ends it.
+    /// Runs until its owner ends it.
     pub(crate) fn run(mut self) {
         let mut batches = Vec::new();
         loop {
@@ -119,7 +121,7 @@ impl LogWriter {
         }
     }
 
-    /// Waits for an order, or until the file is old.
+    /// Waits for an order, or until the file is old enough to be ended.
     fn next(&self) -> Result<Order, RecvTimeoutError> {
         match &self.log {
             Some(log) => {
@@ -160,7 +162,7 @@ impl LogWriter {
             [only] => std::mem::take(&mut only.lines),
             many => many.iter().flat_map(|batch| &batch.lines).copied().collect(),
         };
-        // Before the lines are there: a reader of the count may see too many.
+        // Before the lines are written: too many servers in the set do no harm.
         let servers = batches.iter_mut().flat_map(|batch| std::mem::take(&mut batch.servers));
         self.unsealed.servers().extend(servers);
         let written = self.append(&lines, now);
@@ -311,7 +313,7 @@ mod tests {
         wait(2);
         disk::remove_dir_all(&thread.place.folder).unwrap();
         disk::create_dir_all(&thread.place.folder).unwrap();
-        // The file that is open has no name any more.
+        // The open file has lost its name.
         thread.write("three\n", "a");
         wait(3);
         thread.write("four\n", "a");

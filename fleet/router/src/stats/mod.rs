@@ -1,4 +1,4 @@
-//! `stats`, in mcrouter's words.
+//! The `stats` command, in mcrouter's words.
 
 mod rows;
 mod servers;
@@ -14,7 +14,7 @@ use guira_protocol::ReplyBuffer;
 use guira_routing::{Op, Outcome};
 use guira_sync::metrics::Kind;
 
-/// Operations that clients may ask for, as `stats` has them.
+/// The operations of clients, in the order of `stats`.
 pub(crate) const OPS: [Op; 18] = [
     Op::Get,
     Op::Gets,
@@ -62,7 +62,7 @@ pub(crate) const OUTCOMES: [(&str, Outcome); 22] = [
     ("deadline_exceeded", Outcome::DeadlineExceeded),
 ];
 
-/// What counts of failures are called.
+/// The names of the failure counts.
 const ERRORS: [(&str, Outcome); 11] = [
     ("connect_error", Outcome::ConnectError),
     ("connect_timeout", Outcome::ConnectTimeout),
@@ -77,18 +77,19 @@ const ERRORS: [(&str, Outcome); 11] = [
     ("deadline_exceeded_error", Outcome::DeadlineExceeded),
 ];
 
-/// How many requests of clients have failed.
+/// The number of failed client requests.
 pub(crate) fn errors(sums: Sums<'_>) -> u64 {
     ERRORS.iter().map(|(_, outcome)| sums.of_outcome(*outcome)).sum()
 }
 
-/// How many have not: a sum of counters that never fall, as a difference of sums would between two requests.
+/// The number of successful requests: a sum of counters that never fall. A difference of sums could
+/// fall between two requests.
 fn successes(sums: Sums<'_>) -> u64 {
     let good = OUTCOMES.iter().filter(|(_, outcome)| !outcome.is_error());
     good.map(|(_, outcome)| sums.of_outcome(*outcome)).sum()
 }
 
-/// Answers `stats`, with what is requested behind it.
+/// Replies to `stats` with these arguments.
 pub(crate) fn answer(what: &[u8], shared: &Shared, out: &mut ReplyBuffer) {
     // A configuration on the command line may have several lines.
     let mut put = |name: &str, value: &str| {
@@ -146,7 +147,7 @@ fn commands(figures: &Figures<'_>, put: &mut impl FnMut(&str, &str)) {
     }
 }
 
-/// Those that clients were told, and those of all requests to servers.
+/// The failures that clients received, and those of all requests to servers.
 fn failures(figures: &Figures<'_>, put: &mut impl FnMut(&str, &str)) {
     let all: u64 = ERRORS.iter().map(|(_, outcome)| figures.of_servers(*outcome)).sum();
     put("result_error_count", &errors(figures.sums).to_string());

@@ -17,7 +17,7 @@ use guira_upstream::Tko;
 use guira_web::Usage;
 use std::sync::Arc;
 
-/// What the values of lines are taken from.
+/// The figures from which the values of the lines are computed.
 #[derive(Debug)]
 pub(crate) struct Figures<'a> {
     pub(crate) shared: &'a Shared,
@@ -72,7 +72,7 @@ impl<'a> Figures<'a> {
         plan.in_use().iter().filter(|(_, server)| holds(server)).count()
     }
 
-    /// Those that are out of service for this reason.
+    /// The number of servers that are out of service for this reason.
     pub(crate) fn out(&self, why: Tko) -> usize {
         self.servers(|server| server.health.tko() == Some(why))
     }

@@ -20,7 +20,7 @@ pub(crate) struct Connections {
     intake: Option<Intake>,
 }
 
-/// What all connections of a worker have in common.
+/// Options that all connections of a worker share.
 #[derive(Debug)]
 pub(crate) struct DestinationOptions {
     pub(crate) health: HealthOptions,
@@ -136,7 +136,7 @@ impl Connections {
         (LEAVING + place) as u32
     }
 
-    /// Removes connections that were split off and are over.
+    /// Removes split-off connections that have ended.
     pub(crate) fn tidy(&mut self) {
         for leaving in self.leaving.iter_mut().filter(|leaving| leaving.destination.is_over()) {
             if let Some(server) = leaving.server.take() {

@@ -31,7 +31,7 @@ pub(super) struct Lessor {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Support {
     Unknown,
-    /// It does not, which was logged.
+    /// The server does not support leases. That was logged.
     Denied,
     Proved,
 }
@@ -98,7 +98,7 @@ impl Lessor {
         }
     }
 
-    /// Pushes the check before the first lease-set. The requests behind it wait for its reply.
+    /// Sends the check before the first lease-set. The requests behind it wait for its reply.
     fn check_support(&self, peer: &mut Peer<'_>, now_ms: u64) {
         if self.support == Support::Proved || peer.pipeline.is_holding() {
             return;

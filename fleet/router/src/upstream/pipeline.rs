@@ -67,7 +67,7 @@ pub(super) struct TimedOut {
     pub(super) latency: Option<Latency>,
 }
 
-/// What a connection has left behind.
+/// The state that an ended connection leaves.
 #[derive(Debug)]
 pub(super) struct Disconnected {
     pub(super) failed: Vec<FailedRequest>,
@@ -75,7 +75,7 @@ pub(super) struct Disconnected {
     pub(super) of_clients: u64,
 }
 
-/// What becomes of requests that were not sent when a connection ends.
+/// What happens to requests that were not sent when a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unsent {
     Keep,
@@ -323,7 +323,7 @@ impl Pipeline {
         self.close_get();
     }
 
-    /// As much was sent as the connection has accepted.
+    /// Ends a flush: the connection has accepted all it could.
     #[inline]
     pub(super) fn end_flush(&mut self) {
         if self.buffer.is_sent() {

@@ -1,4 +1,4 @@
-//! What one worker counts of one server, and of requests to it.
+//! One worker's counters of one server and of the requests to it.
 
 use super::meter::{Meter, ServerCount, State};
 use super::pipeline::{Latency, Pipeline};

@@ -11,21 +11,21 @@ use crate::tree::Tree;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// A tree, and what else came of its configuration.
+/// The tree built from a configuration, with its pools, imports and warnings.
 #[derive(Debug)]
 pub struct Built {
     pub tree: Tree,
-    /// Those that routes name, by name.
+    /// The pools that routes name, sorted by name.
     pub pools: Vec<BuiltPool>,
-    /// Files that pools are read from.
+    /// Files that pools are imported from.
     pub imports: Vec<Arc<str>>,
     pub warnings: Vec<ConfigError>,
 }
 
-/// Makes a tree of a configuration that [`crate::config::load`] has read.
+/// Builds the tree of a configuration that [`crate::config::load`] has read.
 ///
 /// # Errors
-/// What is wrong with it, and where.
+/// The fault in the configuration, and its place.
 pub fn build(
     json: &Json,
     sources: &dyn Sources,

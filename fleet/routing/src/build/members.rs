@@ -1,4 +1,4 @@
-//! What a route says of itself.
+//! The members of a route.
 
 use super::{Builder, PoolHandles, selectors};
 use crate::KEY_MAX;
@@ -12,8 +12,8 @@ use crate::warm_ups::WarmUps;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-/// The members of a route, as it reads them; or what stands behind the bar of its short form, which is then the member that matters.
-/// Those that it does not read are warned of.
+/// Reads the members of a route; or the part behind the bar of its short form, which is then the
+/// main member. Unread members become warnings.
 pub(crate) struct Members<'b, 'c, 'j> {
     build: &'b mut Builder<'c>,
     json: &'j Json,
@@ -41,7 +41,7 @@ impl<'c, 'j> Members<'_, 'c, 'j> {
         self.build.members(json)
     }
 
-    /// A member as it is, if it is there.
+    /// A member as JSON, if present.
     pub(crate) fn json(&mut self, name: &str) -> Option<&'j Json> {
         self.object.as_mut()?.optional(name)
     }
@@ -139,7 +139,8 @@ impl<'c, 'j> Members<'_, 'c, 'j> {
         self.build.destinations.log(name)
     }
 
-    /// What was logged is sent to this handle, unless another one has the name.
+    /// The deletes in this log are replayed through this handle, unless another one has the log's
+    /// name.
     pub(crate) fn is_behind(&mut self, log: LogName, node: NodeId) {
         self.build.logs.entry(log).or_insert(node);
     }
@@ -149,7 +150,7 @@ impl<'c, 'j> Members<'_, 'c, 'j> {
         self.build.domain(node)
     }
 
-    /// Warns that a member has no effect, if it is there and not switched off.
+    /// Warns that a member has no effect, if it is present and not `false`.
     pub(crate) fn without_effect(&mut self, name: &str, reason: &str) {
         if let Some(json) = self.json(name)
             && !matches!(json.value, Value::Bool(false))
@@ -162,27 +163,27 @@ impl<'c, 'j> Members<'_, 'c, 'j> {
         self.build.warnings.push(warning);
     }
 
-    /// Warns of what is wrong with a part of the route, which goes without it.
+    /// Warns of a fault in a part of the route, which is ignored.
     pub(crate) fn left_out(&mut self, effect: &str, error: ConfigError) {
         self.warn(error.place.error(format!("{}; {effect}", error.reason)));
     }
 
-    /// The same as [`Self::without_effect`] for a member of a member.
+    /// Like [`Self::without_effect`], for a member of a member.
     pub(crate) fn warn_of(&mut self, json: Option<&Json>, name: &str, reason: &str) {
         self.build.warnings.extend(json.map(|json| json.error(format!("'{name}' has no effect: {reason}"))));
     }
 
-    /// Warns of what was not read of a member.
+    /// Warns of the members that were not read.
     pub(crate) fn finish(&mut self, object: Object<'_>) {
         object.finish(&mut self.build.warnings);
     }
 
-    /// The route that a member of a member describes.
+    /// The route in a member of a member.
     pub(crate) fn node(&mut self, json: &Json) -> Result<NodeId, ConfigError> {
         self.build.node(json)
     }
 
-    /// Refuses a member, if it is there and not switched off.
+    /// Refuses a member, if it is present and not `false`.
     pub(crate) fn refuse(&mut self, name: &str, reason: &str) -> Result<(), ConfigError> {
         match self.json(name) {
             None | Some(Json { value: Value::Bool(false), .. }) => Ok(()),
@@ -206,7 +207,7 @@ impl<'c, 'j> Members<'_, 'c, 'j> {
         }
     }
 
-    /// The same for the child that a short form gives.
+    /// Like [`Self::child_or_null`], also for the child of a short form.
     pub(crate) fn main_child_or_null(&mut self, name: &str) -> Result<NodeId, ConfigError> {
         match self.main(name) {
             Some(child) => self.build.node(child),
@@ -260,7 +261,8 @@ impl<'c, 'j> Members<'_, 'c, 'j> {
         self.unless_single(children, selector)
     }
 
-    /// With one child, as in mcrouter, it does not matter what is wrong with the hash.
+    /// With a single child the hash has no effect, so a fault in it is only a warning, as in
+    /// mcrouter.
     fn unless_single(
         &mut self,
         children: usize,
@@ -275,7 +277,7 @@ impl<'c, 'j> Members<'_, 'c, 'j> {
         }
     }
 
-    /// The same for the first servers of a pool, as the pool and the route say.
+    /// The hash over the first servers of a pool, by the pool's and the route's settings.
     pub(crate) fn hash_of_first(
         &mut self,
         pool: &PoolHandles,
@@ -286,7 +288,7 @@ impl<'c, 'j> Members<'_, 'c, 'j> {
         self.unless_single(servers, selector)
     }
 
-    /// The same for all servers of a pool, also where the route has Latest in place of a hash.
+    /// The hash over all servers of a pool, also where the route has Latest instead of a hash.
     pub(crate) fn hash_of_pool(&mut self, pool: &PoolHandles) -> Result<Selector, ConfigError> {
         let hash = self.json("hash").filter(|hash| !Latest::is_meant(hash));
         let servers = pool.children().len();

@@ -65,7 +65,8 @@ impl<'c> Builder<'c> {
         NodeId(self.handles.len() as u32 - 1)
     }
 
-    /// Where a child leads that is told nothing but the request: to a server without a further look, if it is one.
+    /// The hop to a child that needs no rewritten request: straight to a server, if the child is
+    /// one.
     pub(crate) fn hop(&self, child: NodeId) -> Hop {
         match &self.handles[child.0 as usize] {
             AnyHandle::Destination(server) => server.send(),
@@ -86,7 +87,7 @@ impl<'c> Builder<'c> {
         }
     }
 
-    /// A handle that asks all servers, each in one of the ways to it.
+    /// Builds a handle that sends to all servers, to each over one of its destinations.
     fn everywhere(&mut self) -> NodeId {
         let mut known = HashSet::new();
         let nodes = (0..).map(NodeId).zip(&self.handles);
@@ -111,7 +112,7 @@ impl<'c> Builder<'c> {
         self.domains.of(node)
     }
 
-    /// The same server, whose deletes are logged when they fail. What is no server stays as it is.
+    /// The same server with a log for failed deletes. A handle that is no server stays unchanged.
     fn logged(&mut self, node: NodeId, log: LogName) -> NodeId {
         let handle = match &self.handles[node.0 as usize] {
             AnyHandle::Destination(server) => AnyHandle::Destination(server.logged(log)),

@@ -1,4 +1,4 @@
-//! What names of routes stand for.
+//! The meaning of route names.
 
 use crate::config::{ConfigError, Json, Place};
 use crate::handle::Children;
@@ -10,10 +10,11 @@ pub(super) type Named<'c> = HashMap<Arc<str>, Meaning<'c>>;
 
 #[derive(Debug)]
 pub(super) enum Meaning<'c> {
-    /// A member of `named_handles` that no route has named so far: it may stand behind those that do.
+    /// A member of `named_handles` that no route has named so far; it may stand behind those that
+    /// do.
     Waiting(&'c Json),
     UnderWay,
-    /// What was wrong with it, in a shadow that was left out: it is not read again.
+    /// The fault of a handle that was left out of a shadow: it is not read again.
     Failed(ConfigError),
     Routes(Children, Place),
 }

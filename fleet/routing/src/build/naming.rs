@@ -20,7 +20,8 @@ impl<'c> Builder<'c> {
         }
     }
 
-    /// The routes with this name, if there are some: those that `json` refers to, as the last of so many within each other.
+    /// The routes with this name, if there are any; `depth` is the number of named handles around
+    /// `json`.
     pub(super) fn named(
         &mut self,
         json: &Json,

@@ -19,9 +19,9 @@ pub struct BuiltPool {
 #[derive(Clone, Debug)]
 pub(crate) struct PoolHandles {
     pub(super) pool: Arc<Pool>,
-    /// One a slot, and beside it the one that has or gets the same keys, if there is one.
+    /// The server of each slot, and the server that keys of the slot move from or to, if any.
     pub(super) servers: Arc<[(NodeId, Option<NodeId>)]>,
-    /// The same as routes see them that choose none by the hash of a key.
+    /// The children of routes that do not choose by the hash of a key.
     pub(super) children: Arc<[NodeId]>,
     pub(super) destinations: Arc<[DestinationId]>,
 }
@@ -39,7 +39,8 @@ impl PoolHandles {
         BuiltPool { name: self.pool.name.clone(), destinations: self.destinations.to_vec() }
     }
 
-    /// How one of the first `servers` is chosen: `hash` is the name of a hash, or an object with what is needed.
+    /// How one of the first `servers` is chosen: `hash` is the name of a hash, or an object with
+    /// its options.
     pub(super) fn selector(
         &self,
         at: &Json,

@@ -1,4 +1,4 @@
-//! Where requests begin: `route`, or `routes` for several prefixes.
+//! The entry routes of a configuration: `route`, or `routes` for several prefixes.
 
 use super::Builder;
 use crate::config::{ConfigError, Json, Value};

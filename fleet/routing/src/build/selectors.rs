@@ -10,7 +10,7 @@ pub(super) fn weigh(identities: &mut [ServerIdentity<'_>], weights: &[Json]) -> 
     Ok(())
 }
 
-/// What hashes know of children: their tags and weights, if there are any.
+/// The tags and weights of children for hashes, if there are any.
 pub(super) fn identities<'a>(
     names: &'a [String],
     tags: Option<&'a Json>,

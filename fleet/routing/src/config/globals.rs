@@ -1,4 +1,4 @@
-//! What a configuration learns from the router that reads it.
+//! Values that the router provides to a configuration.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -20,21 +20,22 @@ impl Globals {
         Self::default()
     }
 
-    /// `%name%` is `value`, as it is: macros in it are not expanded. Replaces an earlier one.
+    /// Sets `%name%` to `value`, in which macros are not expanded. Replaces an earlier value.
     #[must_use]
     pub fn with(mut self, name: &str, value: Value) -> Self {
         self.parameters.insert(Arc::from(name), value);
         self
     }
 
-    /// What `@isLocalIp` compares with.
+    /// Sets the addresses that `@isLocalIp` compares with.
     #[must_use]
     pub fn with_local_addresses(mut self, addresses: Vec<IpAddr>) -> Self {
         self.local_addresses = addresses;
         self
     }
 
-    /// Where `@shuffle` without a seed begins. A router that has its lists in an order of its own sets a random one.
+    /// Sets the seed of `@shuffle` without one. A router that should order its lists differently
+    /// from others sets a random seed.
     #[must_use]
     pub fn with_shuffle_seed(mut self, seed: u32) -> Self {
         self.shuffle_seed = seed;

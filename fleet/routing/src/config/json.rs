@@ -28,10 +28,11 @@ impl fmt::Display for Place {
     }
 }
 
-/// Bytes of a reason: what is quoted from a configuration may be long.
+/// The longest reason in bytes: a quotation from a configuration may be long.
 const REASON_MAX: usize = 1000;
 
-/// A value and its place. After preprocessing, the place is that of the text that it was made of.
+/// A value and its place. After preprocessing, the place is that of the text from which the value
+/// was made.
 #[derive(Clone, Debug)]
 pub struct Json {
     pub place: Place,

@@ -1,5 +1,5 @@
-//! What a configuration may cost. Each limit is far above what real ones need; without them a few lines of macros could occupy
-//! the router for hours, or all of its memory.
+//! Limits on the cost of a configuration. Each limit is far above the needs of real configurations;
+//! without them a few lines of macros could occupy the router for hours, or all of its memory.
 
 use std::cell::Cell;
 
@@ -11,17 +11,18 @@ pub(super) const FILE_BYTES: usize = 32 << 20;
 pub(super) const FILE_NESTING: usize = 128;
 /// Values, macros and calls within each other while they are expanded: mcrouter's own limit, counted as it counts.
 pub(super) const EXPANSION_NESTING: usize = 250;
-/// Arrays and objects within each other in what comes of it.
+/// The nesting of arrays and objects in the result.
 pub(super) const RESULT_NESTING: usize = 500;
-/// Values made, looked at or copied, and pieces of [`STEP_BYTES`] of text: of a file with all its imports.
+/// The values that are made, read or copied, and pieces of [`STEP_BYTES`] of text, for a file with
+/// all its imports.
 pub(super) const STEPS: u64 = 2_000_000;
-/// Steps that a server of a pool takes: what is kept of it is larger than a value.
+/// The steps for a server of a pool: its data is larger than a value.
 pub(super) const SERVER_STEPS: u64 = 4;
 /// Values in the result, and pieces of [`STEP_BYTES`] of text.
 pub(super) const RESULT_SIZE: u64 = 1_000_000;
 pub(super) const IMPORT_NESTING: usize = 32;
 pub(super) const IMPORTS: usize = 1000;
-/// Pools that inherit from each other in a row.
+/// The length of a chain of inheriting pools.
 pub(super) const POOL_ANCESTORS: usize = 32;
 
 const STEP_BYTES: u64 = 32;
@@ -41,7 +42,7 @@ impl Budget {
                 Ok(())
             }
             None => {
-                // Whoever catches the error gets no further either.
+                // Code that catches the error gets no further steps either.
                 self.0.set(0);
                 Err(place.error(format!("the configuration takes more than {STEPS} steps to read")))
             }

@@ -12,10 +12,10 @@ use super::sources::Sources;
 
 #[derive(Debug)]
 pub struct Loaded {
-    /// Without `macros`, and with all that they stood for.
+    /// Without `macros`, and with all of them expanded.
     pub json: Json,
-    /// What was imported, and by imports: the configuration is out of date when one of these changes. Also what could not be read
-    /// where a default took its place.
+    /// All imported files, including imports of imports: the configuration is out of date when one
+    /// of them changes. Unreadable files that a default replaced are included.
     pub imports: Vec<Arc<str>>,
     pub warnings: Vec<ConfigError>,
 }

@@ -1,4 +1,4 @@
-//! Values of the kind that is wanted, or an error that says where, which member, and what was expected.
+//! Reads typed values. An error has the place, the member and the expected type.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -32,7 +32,7 @@ impl Json {
         self.shared_text(name).map(|text| &**text)
     }
 
-    /// The same, to keep.
+    /// The text as a shared pointer.
     pub fn shared_text(&self, name: &str) -> Result<&Arc<str>, ConfigError> {
         match &self.value {
             Value::Text(text) => Ok(text),
@@ -92,8 +92,8 @@ impl Json {
     }
 }
 
-/// An object that remembers which members were asked for, so that the others are reported: real configurations have members that
-/// nobody reads, and mistyped ones.
+/// An object that records which members were read, so that the others can be reported: real
+/// configurations have unused and mistyped members.
 #[derive(Debug)]
 pub struct Object<'a> {
     json: &'a Json,
@@ -141,7 +141,7 @@ impl<'a> Object<'a> {
         self.members
     }
 
-    /// Warns of each member that was not asked for.
+    /// Warns of each member that was never read.
     pub fn finish(self, warnings: &mut Vec<ConfigError>) {
         let unread = self.members.iter().zip(&self.is_read).filter(|(_, is_read)| !**is_read);
         warnings.extend(unread.map(|((member, json), _)| {

@@ -1,7 +1,8 @@
-//! Text → [`Json`]: JSON, and what mcrouter's parser accepts beside it: comments, trailing commas, and line ends within strings.
+//! Parses text into [`Json`]: JSON, and the extensions of mcrouter's parser: comments, trailing
+//! commas, and line ends within strings.
 //!
-//! Written here because of those line ends, and because every value has to know its line, nesting has a limit, and a name that
-//! comes twice is an error.
+//! No JSON library is used, because of those line ends, and because every value needs its line
+//! number, nesting needs a limit, and a repeated name has to be an error.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -164,7 +165,7 @@ impl<'p> Parser<'p> {
         }
     }
 
-    /// What an escape stands for, of which the backslash has been taken.
+    /// Parses an escape sequence after its backslash.
     fn escape(&mut self) -> Result<char, ConfigError> {
         let Some(kind) = self.rest().chars().next() else {
             return Err(self.error("a string does not end"));

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Texts {
     pub main: String,
-    /// What it imports, by the names that it has for it; or why that could not be read.
+    /// The imported texts by the names in the configuration, or why a text could not be read.
     pub others: BTreeMap<String, Result<String, String>>,
 }
 

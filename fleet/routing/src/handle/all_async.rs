@@ -1,4 +1,4 @@
-//! Asks all children and answers at once, as a cache without items does.
+//! Sends a request to all children and answers at once, like a cache without items.
 
 use super::{Children, Handle};
 use crate::build::Builder;
@@ -16,7 +16,7 @@ impl Handle for AllAsync {
     }
 
     fn enter(&self, cx: &mut Cx<'_>, request: &Request<'_>) -> Step {
-        self.0.iter().for_each(|child| cx.tell(*child, Rewrite::NONE));
+        self.0.iter().for_each(|child| cx.notify(*child, Rewrite::NONE));
         Step::Answer(without_items(request.op))
     }
 }

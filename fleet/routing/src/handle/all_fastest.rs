@@ -1,4 +1,5 @@
-//! Asks all children, and answers what comes first and is no error; if all fail, what comes last.
+//! Sends a request to all children, and returns the first reply that is no error; if all fail, the
+//! last reply.
 
 use super::{Children, Handle};
 use crate::build::Builder;
@@ -19,7 +20,7 @@ impl Handle for AllFastest {
         match *self.0 {
             [only] => Step::Tail(only),
             _ => {
-                super::ask_all(cx, &self.0);
+                super::request_all(cx, &self.0);
                 Step::Await(State::default())
             }
         }

@@ -1,4 +1,4 @@
-//! Asks all children, and answers what the first has answered.
+//! Sends a request to all children, and returns the reply of the first child.
 
 use super::{Children, Handle};
 use crate::build::Builder;
@@ -15,7 +15,7 @@ impl Handle for AllInitial {
     }
 
     fn enter(&self, cx: &mut Cx<'_>, _request: &Request<'_>) -> Step {
-        self.0[1..].iter().for_each(|child| cx.tell(*child, Rewrite::NONE));
+        self.0[1..].iter().for_each(|child| cx.notify(*child, Rewrite::NONE));
         Step::Tail(self.0[0])
     }
 }

@@ -1,4 +1,5 @@
-//! Asks all children, until more than half have had the same result; answers the one that most have had, and of several the worst.
+//! Sends a request to all children, until more than half have returned the same result. Returns the
+//! most frequent result, and the worst of several equally frequent ones.
 
 use super::{Children, Handle};
 use crate::build::Builder;
@@ -27,7 +28,7 @@ impl Handle for AllMajority {
         match *self.0 {
             [only] => Step::Tail(only),
             _ => {
-                super::ask_all(cx, &self.0);
+                super::request_all(cx, &self.0);
                 Step::Await(State::default())
             }
         }

@@ -1,4 +1,4 @@
-//! Asks all children, waits for all of them, and answers what the worst has answered.
+//! Sends a request to all children, waits for all of them, and returns the worst reply.
 
 use super::{Children, Handle};
 use crate::build::Builder;
@@ -25,7 +25,7 @@ impl Handle for AllSync {
         match *self.0 {
             [only] => Step::Tail(only),
             _ => {
-                super::ask_all(cx, &self.0);
+                super::request_all(cx, &self.0);
                 Step::Await(State::default())
             }
         }

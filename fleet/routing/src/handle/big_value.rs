@@ -22,33 +22,32 @@ pub(crate) struct BigValue {
 
 /// The flag of an item whose value says where the pieces are: mcrouter's MC_MSG_FLAG_BIG_VALUE.
 const BIG: u64 = 0x8000;
-/// The version of what such an item says.
 const VERSION: &str = "1";
-/// Pieces of a value at most.
+/// The most pieces of a value.
 const PIECES_MAX: usize = u16::MAX as usize;
-/// What is behind the key of a piece at most.
+/// The longest suffix of a piece's key.
 const SUFFIX_MAX: usize = ":65534:18446744073709551615".len();
-/// Pieces that are asked for at once, unless a configuration says more.
+/// The default number of pieces that are requested at once.
 const BATCH: i64 = 10;
 
-/// What was asked: the item itself,
+/// The children's requests: the item itself,
 const ITEM: u32 = 0;
-/// once more, to see whether it still names pieces that are missing,
+/// the item again, to check whether it still names the missing pieces,
 const CHECK: u32 = 1;
-/// and to make room for a lease;
+/// and its expiry, to make room for a lease;
 const EXPIRE: u32 = 2;
 /// the item, after its pieces were stored;
 const STORE: u32 = 3;
 const PIECE: u32 = 16;
 
-/// What is known of the pieces: a state has it in its bits.
+/// The progress of the pieces, kept in the bits of a state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Pieces {
-    /// A hash of the value, which keys of pieces end with.
+    /// A hash of the value, with which the keys of pieces end.
     suffix: u64,
     count: u16,
-    /// How many were asked for, and how many of these have answered.
-    asked: u16,
+    /// The number of pieces that were requested, and that of replies.
+    requested: u16,
     answered: u16,
     tries: u16,
 }
@@ -56,16 +55,16 @@ struct Pieces {
 impl Pieces {
     fn of(state: &State) -> Self {
         let part = |number: u32| (state.b >> (64 + 16 * number)) as u16;
-        Pieces { suffix: state.b as u64, count: part(0), asked: part(1), answered: part(2), tries: part(3) }
+        Pieces { suffix: state.b as u64, count: part(0), requested: part(1), answered: part(2), tries: part(3) }
     }
 
     fn keep(self, state: &mut State) {
-        let parts = [self.count, self.asked, self.answered, self.tries];
+        let parts = [self.count, self.requested, self.answered, self.tries];
         let high = parts.iter().rev().fold(0, |bits, part| bits << 16 | u64::from(*part));
         state.b = u128::from(high) << 64 | u128::from(self.suffix);
     }
 
-    /// What an item says of its pieces: `1-COUNT-SUFFIX`.
+    /// Parses the item that describes the pieces: `1-COUNT-SUFFIX`.
     fn read(value: &[u8]) -> Option<(u64, u64)> {
         let mut parts = std::str::from_utf8(value).ok()?.split('-');
         let (version, count, suffix) = (parts.next()?, parts.next()?, parts.next()?);
@@ -85,12 +84,12 @@ impl BigValue {
         BigValue { target, values }
     }
 
-    /// Asks for the next pieces, or has them stored.
-    fn ask(&self, cx: &mut Cx<'_>, pieces: &mut Pieces, request: &Request<'_>, op: Op) {
+    /// Requests the next pieces, or stores them.
+    fn request(&self, cx: &mut Cx<'_>, pieces: &mut Pieces, request: &Request<'_>, op: Op) {
         let batch = self.values.batch.map_or(u32::MAX, NonZeroU32::get);
-        let end = u32::from(pieces.asked).saturating_add(batch).min(pieces.count.into());
+        let end = u32::from(pieces.requested).saturating_add(batch).min(pieces.count.into());
         let length = self.values.threshold.get();
-        for number in u32::from(pieces.asked)..end {
+        for number in u32::from(pieces.requested)..end {
             let suffix = format!(":{number}:{}", pieces.suffix);
             let key = Some(cx.text(&[request.key, suffix.as_bytes()]));
             let content = match op {
@@ -98,26 +97,26 @@ impl BigValue {
                     let from = number * length;
                     Content::Part { from, to: from.saturating_add(length).min(request.value.len() as u32) }
                 }
-                // A piece is asked for by a classic request, whatever asks for the whole.
+                // A piece is read by a classic request, whatever the client's command is.
                 _ => Content::Fixed { flags: 0, value: b"" },
             };
             let rewrite = Rewrite { op: Some(op), key, number: Some(0), content, ..Rewrite::NONE };
-            cx.ask(self.target, rewrite, PIECE + number);
+            cx.request(self.target, rewrite, PIECE + number);
         }
-        pieces.asked = end as u16;
+        pieces.requested = end as u16;
     }
 
     /// The item itself was found, or not.
     fn after_item(&self, cx: &mut Cx<'_>, state: &mut State, request: &Request<'_>, answer: &Answer<'_>) -> Then {
         let Some(item) = answer.item.filter(|item| item.flags & BIG != 0) else {
             let shown = meta_flags::shown(request);
-            if shown == Shown::AsTold || answer.item.is_none() {
+            if shown == Shown::AsReceived || answer.item.is_none() {
                 return Then::Pass;
             }
             cx.hold_whole();
             return Then::Joined(Flags { without: 0, shown });
         };
-        // What a lease tells of an item that is gone is not the client's value.
+        // The stale value that comes with a lease is not the client's value.
         match answer.outcome {
             Outcome::Found => {}
             Outcome::FoundStale => return Then::Answer(Outcome::NotFoundHot),
@@ -132,7 +131,7 @@ impl BigValue {
         };
         let mut pieces = Pieces { suffix, count, tries: Pieces::of(state).tries, ..Pieces::default() };
         cx.hold();
-        self.ask(cx, &mut pieces, request, Op::Get);
+        self.request(cx, &mut pieces, request, Op::Get);
         pieces.keep(state);
         Then::Wait
     }
@@ -160,7 +159,7 @@ impl BigValue {
             cx.gather(number);
         }
         pieces.answered += 1;
-        if pieces.answered < pieces.asked {
+        if pieces.answered < pieces.requested {
             pieces.keep(state);
             return Then::Wait;
         }
@@ -168,8 +167,8 @@ impl BigValue {
             pieces.keep(state);
             return self.after_failure(cx, request, outcome);
         }
-        if pieces.asked < pieces.count {
-            self.ask(cx, &mut pieces, request, if is_store { Op::Set } else { Op::Get });
+        if pieces.requested < pieces.count {
+            self.request(cx, &mut pieces, request, if is_store { Op::Set } else { Op::Get });
             pieces.keep(state);
             return Then::Wait;
         }
@@ -180,7 +179,7 @@ impl BigValue {
         let value = cx.text(&[pieces.written().as_bytes()]);
         let content = Content::Written { flags: request.flags | BIG, value };
         let meta = meta_flags::of_store(cx, request);
-        cx.ask(self.target, Rewrite { content, meta, ..Rewrite::NONE }, STORE);
+        cx.request(self.target, Rewrite { content, meta, ..Rewrite::NONE }, STORE);
         Then::Wait
     }
 
@@ -189,12 +188,12 @@ impl BigValue {
         if !is_lease(request) || outcome.is_error() {
             return Then::Answer(outcome);
         }
-        // As long as the item is there, nobody is given a lease to store it anew.
-        cx.ask(self.target, Rewrite { op: Some(Op::Gets), ..Rewrite::NONE }, CHECK);
+        // While the item exists, the cache gives no lease to store it again.
+        cx.request(self.target, Rewrite { op: Some(Op::Gets), ..Rewrite::NONE }, CHECK);
         Then::Wait
     }
 
-    /// What the item says by now, of which a piece is missing.
+    /// Handles the second read of an item whose piece is missing.
     fn after_check(&self, cx: &mut Cx<'_>, state: &mut State, answer: &Answer<'_>) -> Then {
         let pieces = Pieces::of(state);
         if answer.outcome.is_error() && pieces.tries > 0 {
@@ -204,21 +203,21 @@ impl BigValue {
         let is_same = answer.outcome == Outcome::Found
             && answer.item.is_some_and(|item| item.flags & BIG != 0 && Pieces::read(item.value) == known);
         if !is_same {
-            return self.ask_again(cx, state);
+            return self.request_again(cx, state);
         }
-        cx.ask(self.target, Rewrite::expire(answer.number), EXPIRE);
+        cx.request(self.target, Rewrite::expire(answer.number), EXPIRE);
         Then::Wait
     }
 
-    /// Asks for a lease once more.
-    fn ask_again(&self, cx: &mut Cx<'_>, state: &mut State) -> Then {
+    /// Requests the lease again.
+    fn request_again(&self, cx: &mut Cx<'_>, state: &mut State) -> Then {
         let tries = Pieces::of(state).tries + 1;
         if tries > 1 {
             return Then::Answer(Outcome::RemoteError);
         }
         state.a = 0;
         Pieces { tries, ..Pieces::default() }.keep(state);
-        cx.ask(self.target, Rewrite::NONE, ITEM);
+        cx.request(self.target, Rewrite::NONE, ITEM);
         Then::Wait
     }
 }
@@ -259,7 +258,7 @@ impl Handle for BigValue {
                     return Step::Tail(self.target);
                 }
                 let meta = meta_flags::with_flags(cx, request);
-                cx.ask(self.target, Rewrite { meta, ..Rewrite::NONE }, ITEM);
+                cx.request(self.target, Rewrite { meta, ..Rewrite::NONE }, ITEM);
             }
             Op::Set | Op::Add | Op::Replace | Op::Cas | Op::LeaseSet => {
                 let length = self.values.threshold.get() as usize;
@@ -274,7 +273,7 @@ impl Handle for BigValue {
                 }
                 let suffix = u64::from(spooky::hash32(request.value, 0));
                 let mut pieces = Pieces { suffix, count: count as u16, ..Pieces::default() };
-                self.ask(cx, &mut pieces, request, Op::Set);
+                self.request(cx, &mut pieces, request, Op::Set);
                 pieces.keep(&mut state);
             }
             _ => return Step::Tail(self.target),
@@ -294,7 +293,7 @@ impl Handle for BigValue {
             ITEM => self.after_item(cx, state, request, answer),
             CHECK => self.after_check(cx, state, answer),
             EXPIRE if answer.outcome.is_error() => Then::Answer(answer.outcome),
-            EXPIRE => self.ask_again(cx, state),
+            EXPIRE => self.request_again(cx, state),
             STORE => Then::Pass,
             piece => self.after_piece(cx, state, piece - PIECE, request, answer),
         }
@@ -318,7 +317,7 @@ mod tests {
 
     #[test]
     fn a_state_has_room_for_all_of_it() {
-        let pieces = Pieces { suffix: u64::MAX - 1, count: 65_535, asked: 65_534, answered: 3, tries: 1 };
+        let pieces = Pieces { suffix: u64::MAX - 1, count: 65_535, requested: 65_534, answered: 3, tries: 1 };
         let mut state = State::default();
         pieces.keep(&mut state);
         assert_eq!(Pieces::of(&state), pieces);

@@ -10,7 +10,7 @@ use crate::step::{Cx, NodeId, Step};
 pub(crate) struct Blackhole {
     default: NodeId,
     blackhole: NodeId,
-    /// Of each field, one condition has to hold.
+    /// For each field, one of its conditions has to hold.
     fields: Box<[(Field, Box<[Condition]>)]>,
 }
 

@@ -1,4 +1,5 @@
-//! A server of a pool that is counted: what comes of a client's request that comes here first is counted for the pool.
+//! A server of a counted pool. The outcome of a client's request that reaches this pool first is
+//! counted for the pool.
 
 use super::{Destination, Handle};
 use crate::build::Builder;
@@ -18,7 +19,7 @@ impl Counted {
         Counted { server, pool }
     }
 
-    /// The same, whose deletes are logged when they fail.
+    /// The same server with failed deletes logged.
     pub(crate) fn logged(&self, log: LogName) -> Self {
         Counted { server: self.server.logged(log), pool: self.pool }
     }

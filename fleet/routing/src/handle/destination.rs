@@ -9,7 +9,7 @@ use crate::step::{Cx, DestinationId, Hop, LogName, Step};
 #[derive(Debug)]
 pub(crate) struct Destination {
     number: DestinationId,
-    /// What deletes are logged under that fail.
+    /// The log for failed deletes.
     log: Option<LogName>,
 }
 
@@ -18,7 +18,7 @@ impl Destination {
         Destination { number, log: None }
     }
 
-    /// The same, whose deletes are logged when they fail.
+    /// The same server with failed deletes logged.
     pub(crate) fn logged(&self, log: LogName) -> Self {
         Destination { number: self.number, log: Some(log) }
     }
@@ -31,7 +31,7 @@ impl Destination {
         self.log
     }
 
-    /// What becomes of every request.
+    /// The hop of every request: it is sent to the server.
     pub(crate) fn send(&self) -> Hop {
         Hop::Send(self.number, self.log)
     }

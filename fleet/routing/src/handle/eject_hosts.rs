@@ -12,15 +12,17 @@ use crate::step::{Cx, NodeId, Rewrite, State, Step, Then};
 #[derive(Debug)]
 pub(crate) struct EjectHosts {
     children: Children,
-    /// The same servers for deletes, if those that fail are logged. `children` log, and tell nobody that a server is out.
+    /// The same servers without logs, for deletes, if failed deletes are logged: `children` would
+    /// log, and hide that a server is down.
     unlogged: Option<Children>,
     selector: Selector,
 }
 
-/// Children from this number on are asked a second time, so that what fails is logged.
+/// Children from this number on receive the request a second time, so that a failure is logged.
 const AGAIN: u32 = 1 << 16;
 
-/// In a state: the server that has the key meanwhile has deleted it, and its answer is held.
+/// In a state: the server that has the key for the time being has deleted it, and its reply is
+/// held.
 const HAS_DELETED: u32 = 1;
 
 impl EjectHosts {
@@ -42,7 +44,7 @@ impl EjectHosts {
         }
     }
 
-    /// The place of the server that has a key when so many others are out.
+    /// The index of the server that has a key when `number` others are down.
     fn choice(&self, request: &Request<'_>, number: u32) -> Option<usize> {
         self.selector.choices(request.routing_key()).nth(number as usize)
     }
@@ -62,13 +64,13 @@ impl Handle for EjectHosts {
 
     fn enter(&self, cx: &mut Cx<'_>, request: &Request<'_>) -> Step {
         let place = self.selector.pick(request.routing_key());
-        cx.ask(self.child(request, place), Rewrite::NONE, 0);
+        cx.request(self.child(request, place), Rewrite::NONE, 0);
         Step::Await(State::default())
     }
 
     fn explore(&self, cx: &mut Cx<'_>, request: &Request<'_>) -> Step {
         for (place, number) in self.selector.choices(request.routing_key()).zip(0..) {
-            cx.ask(self.child(request, place), Rewrite::NONE, number);
+            cx.request(self.child(request, place), Rewrite::NONE, number);
         }
         Step::Await(State::default())
     }
@@ -100,9 +102,9 @@ impl Handle for EjectHosts {
         if let Some(next) = self.choice(request, child + 1).filter(|_| is_out) {
             // A stand-in may have the key from another time.
             if let Some(present) = present.filter(|_| is_delete && child > 0) {
-                cx.tell(present, Rewrite::NONE);
+                cx.notify(present, Rewrite::NONE);
             }
-            cx.ask(self.child(request, next), Rewrite::NONE, child + 1);
+            cx.request(self.child(request, next), Rewrite::NONE, child + 1);
             return Then::Wait;
         }
         // The server that has the key when it is back acknowledges a delete, or its log does.
@@ -113,7 +115,7 @@ impl Handle for EjectHosts {
                     state.a = HAS_DELETED;
                     cx.hold();
                 }
-                cx.ask(owner, Rewrite::NONE, AGAIN);
+                cx.request(owner, Rewrite::NONE, AGAIN);
                 Then::Wait
             }
             None => Then::Pass,

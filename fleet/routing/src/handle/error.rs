@@ -15,12 +15,12 @@ pub(crate) struct Error {
     outcome: Outcome,
     /// The line that clients receive, if the configuration has a text for it.
     line: Option<Box<str>>,
-    /// As mcrouter prints the handle, without its type: whether it logs, the result, the text.
+    /// The handle as mcrouter prints it, without its type: whether it logs, the outcome, the text.
     name: Box<str>,
 }
 
 impl Error {
-    /// What stands for a hash route without children, in mcrouter's words.
+    /// The handle used for a hash route without children, in mcrouter's words.
     pub(crate) fn no_children() -> Self {
         Self::new(Outcome::LocalError, "local_error", "HashRoute with empty children, name: ", Logging::On)
     }

@@ -1,4 +1,4 @@
-//! Asks one child after the other, until one does not fail.
+//! Sends a request to one child after the other until one does not fail.
 
 mod failures;
 mod limit;
@@ -35,7 +35,7 @@ pub(crate) struct Failover {
     tally: Arc<Tally>,
 }
 
-/// Whether servers are told that they stand in for another one.
+/// Whether requests to a stand-in server are marked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tag {
     No,
@@ -48,7 +48,8 @@ const TAG: &[u8] = b":failover=1";
 const CHILDREN_MAX: usize = u16::MAX as usize;
 
 impl Failover {
-    /// Reads all members but the children. `normal` tells which of those after the first is what the first sends a key to.
+    /// Reads all members but the children. `normal` selects, among the children after the first,
+    /// the one that the first child would send a key to.
     pub(crate) fn read(
         members: &mut Members<'_, '_, '_>,
         children: Children,
@@ -73,14 +74,14 @@ impl Failover {
         Ok(Failover { children, failures, policy, limit, tag, pairing, tally: members.tally() })
     }
 
-    fn ask(&self, cx: &mut Cx<'_>, child: usize, request: &Request<'_>) {
+    fn request(&self, cx: &mut Cx<'_>, child: usize, request: &Request<'_>) {
         let is_tagged = self.tag == Tag::Appended
             && child > 0
             && request.key.windows(3).any(|part| part == b"|#|")
             && !request.key.ends_with(TAG)
             && request.key.len() + TAG.len() <= crate::KEY_MAX;
         let rewrite = if is_tagged { Rewrite::key(cx.text(&[request.key, TAG])) } else { Rewrite::NONE };
-        cx.ask(self.children[child], rewrite, child as u32);
+        cx.request(self.children[child], rewrite, child as u32);
     }
 
     fn count(&self, what: RouteCount) {
@@ -89,7 +90,7 @@ impl Failover {
 
     fn count_collisions(&self, tried: Tried, key: &[u8]) {
         if let Some(collisions) = self.policy.collisions(tried, key) {
-            self.tally.add(RouteCount::Collision, collisions.asked);
+            self.tally.add(RouteCount::Collision, collisions.requested);
             self.tally.add(RouteCount::FailedDomainCollision, collisions.in_failed_domain);
         }
     }
@@ -134,13 +135,13 @@ impl Failover {
         self.policy.add(&mut tried, child, failed);
         tried.keep(state);
         let next = self.policy.next(&self.children, tried, key);
-        if child == 0 && next != Next::Nobody {
+        if child == 0 && next != Next::Exhausted {
             self.count(RouteCount::Failover);
         }
         match next {
             Next::Child(next) => return Some(next),
             Next::Enough => self.count_collisions(tried, key),
-            Next::Nobody => self.count(RouteCount::AllFailed),
+            Next::Exhausted => self.count(RouteCount::AllFailed),
         }
         None
     }
@@ -164,7 +165,7 @@ impl Handle for Failover {
                     pairing.store(cx, &self.children, request)
                 }
                 _ => {
-                    self.ask(cx, 0, request);
+                    self.request(cx, 0, request);
                     Step::Await(State::default())
                 }
             },
@@ -183,7 +184,7 @@ impl Handle for Failover {
         if self.pairing.as_ref().is_some_and(|pairing| pairing.concerns(request, Op::LeaseSet)) {
             return Then::Pass;
         }
-        self.policy.heard(child as usize, outcome);
+        self.policy.record(child as usize, outcome);
         if let Some(limit) = self.limit.as_ref().filter(|_| child == 0) {
             limit.count();
         }
@@ -201,7 +202,7 @@ impl Handle for Failover {
                 if request.op == Op::Delete && child == 0 {
                     cx.hold();
                 }
-                self.ask(cx, next, request);
+                self.request(cx, next, request);
                 Then::Wait
             }
             None => answered,
@@ -212,7 +213,7 @@ impl Handle for Failover {
         let mut tried = Tried::default();
         let mut next = Next::Child(0);
         while let Next::Child(child) = next {
-            self.ask(cx, child, request);
+            self.request(cx, child, request);
             self.policy.add(&mut tried, child, Failed::Once);
             next = self.policy.next(&self.children, tried, request.routing_key());
         }

@@ -1,5 +1,5 @@
-//! The gutter (Scaling Memcache at Facebook, section 3.3): if a server fails, others stand in for it, and what is stored in them is
-//! kept for a short time only.
+//! The gutter (Scaling Memcache at Facebook, section 3.3): other servers replace a failed one, and
+//! keep items for a short time only.
 
 use super::failover::{Failover, chain};
 use super::{AnyHandle, Handle, ModifyExptime};

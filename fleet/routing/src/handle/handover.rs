@@ -1,5 +1,6 @@
-//! Keys that move from where they were to where they will be. Routers hear of it at different times, so what one of them takes away is taken
-//! away from both places: whichever another router still reads, it finds nothing older.
+//! Moves keys from one pool to another. Routers learn of the move at different times, so a change
+//! of a key deletes it in both pools: whichever of them another router still reads, that router
+//! finds nothing older.
 
 use super::{AnyHandle, Handle, WarmUp};
 use crate::build::Builder;
@@ -13,21 +14,23 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(crate) struct Handover {
     present: NodeId,
-    /// Who had them, or will have them: it is sent a delete with each change of a key.
+    /// The other pool: it gets a delete with each change of a key.
     other: NodeId,
 }
 
 const PRESENT: u32 = 0;
 const OTHER: u32 = 1;
 
-/// In a state: what is held is the failure of the other place, or that it had the item; or that the present one had none.
+/// In a state: the held reply is the failure of the other server, or the other server had the item,
+/// or this server had none.
 const HAS_FAILED: u32 = 1;
 const HAD_IT: u32 = 2;
 const HAD_NONE: u32 = 3;
 
 impl Handover {
-    /// From `old` to `new`, whose deletes hold off: another router may fill it from the old place. `name` is told when `new` is filled.
-    /// No request takes a server longer than `timeout`.
+    /// A handover from `old` to `new`. Deletes on `new` have a hold-off, since another router may
+    /// fill it from `old`. `name` is reported when `new` is filled. No request takes a server
+    /// longer than `timeout`.
     pub(crate) fn between(
         build: &mut Builder<'_>,
         [old, new]: [NodeId; 2],
@@ -52,17 +55,17 @@ impl Handle for Handover {
     fn enter(&self, cx: &mut Cx<'_>, request: &Request<'_>) -> Step {
         let of_other = match (request.op.group(), request.op) {
             (Group::Get, Op::Gat | Op::Gats) => {
-                // What is copied later lives as long as it does there.
+                // A later copy then lives as long as the client wants.
                 let is_classic = request.dialect == Dialect::Classic;
-                cx.tell(self.other, Rewrite { op: is_classic.then_some(Op::Touch), ..Rewrite::NONE });
+                cx.notify(self.other, Rewrite { op: is_classic.then_some(Op::Touch), ..Rewrite::NONE });
                 return Step::Tail(self.present);
             }
             (Group::Get | Group::Flush, _) => return Step::Tail(self.present),
             (Group::Touch, _) => Rewrite::NONE,
             _ => delete(cx, request),
         };
-        cx.ask(self.present, Rewrite::NONE, PRESENT);
-        cx.ask(self.other, of_other, OTHER);
+        cx.request(self.present, Rewrite::NONE, PRESENT);
+        cx.request(self.other, of_other, OTHER);
         Step::Await(State::default())
     }
 
@@ -103,7 +106,7 @@ impl Handle for Handover {
                 }
                 Then::Wait
             }
-            // What is stored is stored: only a delete promises that nobody has the key any more.
+            // A failed store does no harm: only a delete promises that the key is gone everywhere.
             _ if is_delete && outcome.is_error() => Then::Pass,
             _ if either && had_it && state.a == HAD_NONE => Then::Pass,
             _ => Then::Held,
@@ -111,7 +114,8 @@ impl Handle for Handover {
     }
 }
 
-/// Takes the key away, whatever the request does with it: a cas unique, or a mark that the item is stale, is the present place's.
+/// Deletes the key on the other server, whatever the request does: cas uniques and stale marks
+/// belong to the present server.
 fn delete(cx: &mut Cx<'_>, request: &Request<'_>) -> Rewrite {
     let (op, number, exptime) = (Some(Op::Delete), Some(0), Some(0));
     let rewrite = Rewrite { op, number, exptime, ..Rewrite::NONE };

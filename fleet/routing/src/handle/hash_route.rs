@@ -10,7 +10,7 @@ use crate::step::{Cx, Hop, Step};
 #[derive(Debug)]
 pub(crate) struct HashRoute {
     children: Children,
-    /// Where each of them leads: a server, or the child itself.
+    /// The next hop of each child: a server, or the child itself.
     hops: Box<[Hop]>,
     selector: Selector,
 }

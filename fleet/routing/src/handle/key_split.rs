@@ -30,12 +30,12 @@ enum Gets {
     FirstHit,
 }
 
-/// What is added to a key at most.
+/// The longest suffix of a key.
 const SUFFIX_MAX: usize = "::999".len();
 
 impl KeySplit {
-    /// The request for a replica; the first one has the key as it is. The number is in front of a hash stop: behind it, all replicas
-    /// would have the same hash, and be on one server.
+    /// The request for a replica; the first replica has the plain key. The number is in front of a
+    /// hash stop: all replicas would have the same hash behind it, and be on one server.
     fn replica(cx: &mut Cx<'_>, number: u32, key: &[u8]) -> Rewrite {
         if number == 0 {
             return Rewrite::NONE;
@@ -73,12 +73,13 @@ impl Handle for KeySplit {
             return Step::Tail(self.target);
         }
         match request.op {
-            // What makes an item on a miss is for one of them: its client stores there too.
+            // A request that creates an item on a miss goes to one replica, where its client then
+            // stores.
             Op::LeaseGet if request.dialect == Dialect::Meta => self.one(cx, request.key),
             Op::Get | Op::LeaseGet | Op::LeaseSet if self.gets == Gets::FirstHit => {
                 for number in 0..self.replicas {
                     let rewrite = Self::replica(cx, number, request.key);
-                    cx.ask(self.target, rewrite, number);
+                    cx.request(self.target, rewrite, number);
                 }
                 Step::Await(State::default())
             }
@@ -87,7 +88,7 @@ impl Handle for KeySplit {
             Op::Delete => {
                 for number in 0..self.replicas {
                     let rewrite = Self::replica(cx, number, request.key);
-                    cx.ask(self.target, rewrite, number);
+                    cx.request(self.target, rewrite, number);
                 }
                 Step::Await(State::default())
             }
@@ -95,7 +96,7 @@ impl Handle for KeySplit {
                 let own = self.own(cx);
                 for number in (0..self.replicas).filter(|number| *number != own) {
                     let rewrite = Self::replica(cx, number, request.key);
-                    cx.tell(self.target, rewrite);
+                    cx.notify(self.target, rewrite);
                 }
                 self.one(cx, request.key)
             }

@@ -1,4 +1,4 @@
-//! Two caches behind each other: what the first does not have is asked of the second, and stored in the first.
+//! Two levels of caches: a miss of the first is requested from the second, and stored in the first.
 
 use super::{AnyHandle, Handle};
 use crate::build::Builder;
@@ -31,11 +31,11 @@ enum Role {
     Refreshes,
 }
 
-/// Misses of the second cache, kept in the first.
+/// Misses of the second cache, which the first one keeps.
 #[derive(Debug)]
 struct Misses {
     refresh: NodeId,
-    /// After so many of them the second cache is asked again.
+    /// After this many of them the second cache is tried again.
     period: u64,
     left: Cell<u64>,
 }
@@ -70,7 +70,7 @@ impl Misses {
 impl L1L2Cache {
     fn after_l1(&self, cx: &mut Cx<'_>, answer: &Answer<'_>) -> Then {
         if !answer.outcome.is_hit() {
-            cx.ask(self.caches.l2, Rewrite::NONE, L2);
+            cx.request(self.caches.l2, Rewrite::NONE, L2);
             return Then::Wait;
         }
         if answer.item.is_none_or(|item| item.flags & NEGATIVE == 0) {
@@ -79,7 +79,7 @@ impl L1L2Cache {
         if let Role::KeepsMisses(misses) = &self.role
             && misses.is_due()
         {
-            cx.tell(misses.refresh, Rewrite::NONE);
+            cx.notify(misses.refresh, Rewrite::NONE);
         }
         Then::Answer(Outcome::NotFound)
     }
@@ -92,7 +92,7 @@ impl L1L2Cache {
             Role::KeepsMisses(_) if answer.outcome.is_miss() => self.caches.miss(Op::Add),
             Role::Plain | Role::KeepsMisses(_) => return,
         };
-        cx.tell(self.caches.l1, rewrite);
+        cx.notify(self.caches.l1, rewrite);
     }
 }
 
@@ -115,13 +115,13 @@ impl Handle for L1L2Cache {
     }
 
     fn enter(&self, cx: &mut Cx<'_>, request: &Request<'_>) -> Step {
-        // The value of a meta command's reply is what was asked for, and may be none.
+        // The value in a meta command's reply depends on the flags, and may be missing.
         if request.op.group() != Group::Get || request.dialect == Dialect::Meta {
             return Step::Tail(self.caches.l1);
         }
         match self.role {
-            Role::Refreshes => cx.ask(self.caches.l2, Rewrite::NONE, L2),
-            Role::Plain | Role::KeepsMisses(_) => cx.ask(self.caches.l1, Rewrite::NONE, L1),
+            Role::Refreshes => cx.request(self.caches.l2, Rewrite::NONE, L2),
+            Role::Plain | Role::KeepsMisses(_) => cx.request(self.caches.l1, Rewrite::NONE, L1),
         }
         Step::Await(State::default())
     }
@@ -129,7 +129,7 @@ impl Handle for L1L2Cache {
     fn explore(&self, cx: &mut Cx<'_>, request: &Request<'_>) -> Step {
         let step = self.enter(cx, request);
         if matches!(step, Step::Await(_)) {
-            cx.ask(self.caches.l2, Rewrite::NONE, L2);
+            cx.request(self.caches.l2, Rewrite::NONE, L2);
         }
         step
     }

@@ -15,7 +15,7 @@ pub(crate) struct L1L2SizeSplit {
     l2: NodeId,
     /// Shorter values are in the first cache only; all if it is 0.
     threshold: u64,
-    /// So are those that expire within so many seconds.
+    /// Items that expire within this many seconds stay in the first cache too.
     ttl_threshold: i32,
     /// Seconds that a long value stays in the first cache if the second fails.
     failure_ttl: i32,
@@ -31,27 +31,27 @@ enum Long {
 
 /// The flag of an item of the first cache whose value is in the second: mcrouter's MC_MSG_FLAG_SIZE_SPLIT.
 const SPLIT: u64 = 0x20;
-/// What is between a key and a number in the keys of the second cache.
+/// The separator of a key and a number in the keys of the second cache.
 const ALIAS: &[u8] = b"|==|";
-/// Room for it, and for a number of 64 bits.
+/// The length of the separator and a 64-bit number.
 const ALIAS_MAX: usize = 4 + 20;
 const FAILURE_TTL: i64 = 60;
 
 const L1: u32 = 0;
 const L2: u32 = 1;
-/// What the first cache has by now, and that it expires.
+/// The item in the first cache, read again; and its expiry.
 const CHECK: u32 = 2;
 const EXPIRE: u32 = 3;
 const STORE_L1: u32 = 4;
 const STORE_L2: u32 = 5;
 const STORE_LAST: u32 = 6;
 
-/// What is known of a get.
+/// The progress of a get.
 #[derive(Clone, Copy, Debug, Default)]
 struct Found {
     /// The cas unique in the first cache.
     unique: u64,
-    /// A hash of what it says there; 0 if it says nothing.
+    /// A hash of the item's value; 0 for an empty one.
     hash: u32,
     tries: u8,
 }
@@ -92,7 +92,7 @@ impl L1L2SizeSplit {
         let found = Found { unique: answer.number, hash: hash(item.value), tries: Found::of(state).tries };
         found.keep(state);
         let key = (!item.value.is_empty()).then(|| cx.text(&[request.key, ALIAS, item.value]));
-        cx.ask(self.l2, Rewrite { op: Some(Op::Get), key, ..Rewrite::NONE }, L2);
+        cx.request(self.l2, Rewrite { op: Some(Op::Get), key, ..Rewrite::NONE }, L2);
         Then::Wait
     }
 
@@ -102,25 +102,26 @@ impl L1L2SizeSplit {
         match answer.outcome {
             Outcome::Found if has_unique => return Then::Renumbered(found.unique),
             Outcome::Found => return Then::Pass,
-            // The first cache says only that it is there.
+            // The reply of the first cache shows only that the item exists.
             _ if request.op != Op::LeaseGet && !has_unique && found.hash == 0 => return Then::Pass,
             outcome if outcome.is_error() && !outcome.is_failover_error() => return Then::Pass,
             outcome if outcome.is_error() => state.a = outcome.number(),
             _ if (request.op == Op::LeaseGet || has_unique) && found.tries < self.retries => state.a = 0,
             _ => state.a = Outcome::LocalError.number(),
         }
-        cx.ask(self.l1, Rewrite { op: Some(Op::Gets), ..Rewrite::NONE }, CHECK);
+        cx.request(self.l1, Rewrite { op: Some(Op::Gets), ..Rewrite::NONE }, CHECK);
         Then::Wait
     }
 
-    /// What the first cache has by now: if it still says the same, that is wrong.
+    /// Handles the second read of the first cache: if it still refers to the second cache, that
+    /// reference is stale.
     fn after_check(&self, cx: &mut Cx<'_>, state: &mut State, answer: &Answer<'_>) -> Then {
         let is_same = answer.outcome == Outcome::Found
             && answer.item.is_some_and(|it| it.flags & SPLIT != 0 && hash(it.value) == Found::of(state).hash);
         if !is_same {
             return self.end_check(cx, state);
         }
-        cx.ask(self.l1, Rewrite::expire(answer.number), EXPIRE);
+        cx.request(self.l1, Rewrite::expire(answer.number), EXPIRE);
         Then::Wait
     }
 
@@ -130,7 +131,7 @@ impl L1L2SizeSplit {
         }
         let found = Found::of(state);
         Found { tries: found.tries + 1, ..found }.keep(state);
-        cx.ask(self.l1, Rewrite::NONE, L1);
+        cx.request(self.l1, Rewrite::NONE, L1);
         Then::Wait
     }
 
@@ -138,7 +139,7 @@ impl L1L2SizeSplit {
     fn store(&self, cx: &mut Cx<'_>, request: &Request<'_>) -> Step {
         let mut state = State::default();
         if self.long == Long::InBoth {
-            cx.ask(self.l1, Rewrite::NONE, STORE_L1);
+            cx.request(self.l1, Rewrite::NONE, STORE_L1);
             return Step::Await(state);
         }
         let mut rewrite = Self::plain();
@@ -147,7 +148,7 @@ impl L1L2SizeSplit {
             state.a = cx.random(1 << 32) as u32;
             rewrite.key = Some(cx.text(&[request.key, ALIAS, state.a.to_string().as_bytes()]));
         }
-        cx.ask(self.l2, rewrite, STORE_L2);
+        cx.request(self.l2, rewrite, STORE_L2);
         Step::Await(state)
     }
 
@@ -172,7 +173,7 @@ impl L1L2SizeSplit {
             (_, true) => Rewrite { content: Content::Fixed { flags, value: b"" }, ..Rewrite::NONE },
             (_, false) => return Then::Pass,
         };
-        cx.ask(self.l1, rewrite, STORE_LAST);
+        cx.request(self.l1, rewrite, STORE_LAST);
         Then::Wait
     }
 }
@@ -197,7 +198,7 @@ impl Handle for L1L2SizeSplit {
         match request.op {
             _ if request.dialect == Dialect::Meta => Step::Tail(self.l1),
             Op::Get | Op::Gets | Op::Gat | Op::Gats | Op::LeaseGet => {
-                cx.ask(self.l1, Rewrite::NONE, L1);
+                cx.request(self.l1, Rewrite::NONE, L1);
                 Step::Await(State::default())
             }
             Op::Set | Op::LeaseSet if !self.belongs_to_l1(request) => self.store(cx, request),
@@ -210,7 +211,7 @@ impl Handle for L1L2SizeSplit {
         if !is_get && !matches!(request.op, Op::Set | Op::LeaseSet) {
             return Step::Tail(self.l1);
         }
-        super::ask_all(cx, &[self.l1, self.l2]);
+        super::request_all(cx, &[self.l1, self.l2]);
         Step::Await(State::default())
     }
 
@@ -229,7 +230,7 @@ impl Handle for L1L2SizeSplit {
             EXPIRE => self.end_check(cx, state),
             STORE_L1 => {
                 if answer.outcome == Outcome::Stored {
-                    cx.tell(self.l2, Self::plain());
+                    cx.notify(self.l2, Self::plain());
                 }
                 Then::Pass
             }

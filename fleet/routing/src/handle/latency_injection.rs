@@ -12,7 +12,7 @@ pub(crate) struct LatencyInjection {
     child: NodeId,
     before_ms: u32,
     after_ms: u32,
-    /// No reply comes sooner than so long after its request.
+    /// The minimum time between a request and its reply.
     total_ms: u32,
 }
 
@@ -21,7 +21,7 @@ const BEFORE: u32 = 1;
 const AFTER: u32 = 2;
 const TOTAL: u32 = 3;
 
-/// What is in a state: the reply is there, and `after_ms` are over; `total_ms` are over.
+/// Bits of the state: the reply has arrived and `after_ms` have passed; `total_ms` have passed.
 const REPLIED: u32 = 1;
 const TOTAL_OVER: u32 = 2;
 
@@ -73,7 +73,7 @@ impl Handle for LatencyInjection {
         if self.before_ms > 0 {
             cx.wait(self.before_ms, BEFORE);
         } else {
-            cx.ask(self.child, Rewrite::NONE, CHILD);
+            cx.request(self.child, Rewrite::NONE, CHILD);
         }
         Step::Await(State::default())
     }
@@ -85,8 +85,8 @@ impl Handle for LatencyInjection {
     fn reason(&self, _request: &Request<'_>) -> Option<String> {
         let delays =
             [("before", self.before_ms), ("after", self.after_ms), ("in all at least", self.total_ms)];
-        let told = delays.iter().filter(|(_, ms)| *ms > 0).map(|(name, ms)| format!("{name} {ms} ms"));
-        Some(told.collect::<Vec<_>>().join(", ")).filter(|told| !told.is_empty())
+        let listed = delays.iter().filter(|(_, ms)| *ms > 0).map(|(name, ms)| format!("{name} {ms} ms"));
+        Some(listed.collect::<Vec<_>>().join(", ")).filter(|listed| !listed.is_empty())
     }
 
     fn resume(
@@ -101,7 +101,7 @@ impl Handle for LatencyInjection {
             // Too many requests wait already.
             BEFORE if answer.outcome.is_error() => Then::Pass,
             BEFORE => {
-                cx.ask(self.child, Rewrite::NONE, CHILD);
+                cx.request(self.child, Rewrite::NONE, CHILD);
                 Then::Wait
             }
             CHILD if self.after_ms > 0 => {

@@ -1,4 +1,4 @@
-//! One child for all keys, which another host may choose otherwise; if it fails, others.
+//! Sends all keys to one child, chosen per host; if it fails, to others.
 
 use super::{Children, Failover, Handle};
 use crate::build::{Builder, Members};
@@ -16,19 +16,19 @@ pub(crate) struct Latest {
     weighted: Selector,
     salt: Arc<str>,
     count: usize,
-    /// What is done about failures; of its children only the number matters.
+    /// The reaction to failures; only the number of its children matters.
     failover: Failover,
     order: OnceCell<Box<[NodeId]>>,
 }
 
 const FAILOVER_COUNT: usize = 5;
-/// What it is called where a hash is named.
+/// The name of this hash in a configuration.
 const HASH: &str = "Latest";
-/// Tries until a child is found that was not chosen before.
+/// The attempts to find a child that was not chosen before.
 const ATTEMPTS: u64 = 100;
 
 impl Latest {
-    /// Whether a hash is none, but stands for this route: its name, or an object with its name.
+    /// Whether `hash` is no hash, but names this route: by its name, or an object with its name.
     pub(crate) fn is_meant(hash: &Json) -> bool {
         let kind = if let Value::Object(_) = hash.value { hash.get("hash_func") } else { Some(hash) };
         kind.is_some_and(|kind| matches!(&kind.value, Value::Text(kind) if **kind == *HASH))
@@ -65,12 +65,12 @@ impl Latest {
         })
     }
 
-    /// The same children, as this host orders them.
+    /// Reorders the children in the order of this host.
     fn reorder(&self, cx: &mut Cx<'_>, first: usize) {
         let order = self.order(cx.facts.host);
-        for ask in &mut cx.asks[first..] {
-            if let Wanted::By(child) = ask.answer {
-                ask.node = order[child as usize];
+        for child_request in &mut cx.child_requests[first..] {
+            if let Wanted::By(child) = child_request.answer {
+                child_request.node = order[child as usize];
             }
         }
     }
@@ -105,7 +105,7 @@ impl Handle for Latest {
         if self.count == 1 {
             return Step::Tail(self.order(cx.facts.host)[0]);
         }
-        let first = cx.asks.len();
+        let first = cx.child_requests.len();
         let step = self.failover.enter(cx, request);
         self.reorder(cx, first);
         step
@@ -113,7 +113,7 @@ impl Handle for Latest {
 
     fn explore(&self, cx: &mut Cx<'_>, _request: &Request<'_>) -> Step {
         let order = self.order(cx.facts.host);
-        order.iter().zip(0..).for_each(|(child, number)| cx.ask(*child, Rewrite::NONE, number));
+        order.iter().zip(0..).for_each(|(child, number)| cx.request(*child, Rewrite::NONE, number));
         Step::Await(State::default())
     }
 
@@ -125,7 +125,7 @@ impl Handle for Latest {
         request: &Request<'_>,
         answer: &Answer<'_>,
     ) -> Then {
-        let first = cx.asks.len();
+        let first = cx.child_requests.len();
         let then = self.failover.resume(cx, state, child, request, answer);
         self.reorder(cx, first);
         then

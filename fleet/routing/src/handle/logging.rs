@@ -1,4 +1,5 @@
-//! Passes requests on. mcrouter's writes to its log what came of them, which is for debugging; `watch` of this router shows more.
+//! Passes requests on. mcrouter's handle also logs the replies, for debugging; `watch` of this
+//! router shows more.
 
 use super::Handle;
 use crate::build::Builder;

@@ -19,11 +19,11 @@ pub(crate) struct Migrate {
 }
 
 const INTERVAL: i64 = 3600;
-/// For so many seconds after a key has changed over, a lease-set may have its token from the old child.
+/// For this many seconds after a key has moved, a lease-set may have its token from the old child.
 const LEASE: u64 = 10;
 
 impl Migrate {
-    /// When the key is asked of the new child: keys change over one after the other, within two intervals.
+    /// When the key moves to the new child: keys move one after the other, within two intervals.
     fn change(&self, key: &[u8]) -> u64 {
         self.start.saturating_add(u64::from(spooky::hash32(key, 0)) % self.interval.saturating_mul(2).max(1))
     }
@@ -55,14 +55,14 @@ impl Handle for Migrate {
                 && request.dialect == Dialect::Classic
                 && (change..change.saturating_add(LEASE)).contains(&now);
             if may_be_of_old {
-                cx.ask(self.to, Rewrite::NONE, 0);
+                cx.request(self.to, Rewrite::NONE, 0);
                 return Step::Await(State::default());
             }
             return Step::Tail(if now >= change { self.to } else { self.from });
         }
         // Either may have the key.
-        cx.ask(self.from, Rewrite::NONE, 0);
-        cx.ask(self.to, Rewrite::NONE, 1);
+        cx.request(self.from, Rewrite::NONE, 0);
+        cx.request(self.to, Rewrite::NONE, 1);
         Step::Await(State::default())
     }
 
@@ -77,7 +77,7 @@ impl Handle for Migrate {
         if request.op == Op::LeaseSet {
             // Until the token is void there, no other client gets a lease from the old place.
             if !matches!(answer.outcome, Outcome::Stored | Outcome::StaleStored) {
-                cx.tell(self.from, Rewrite::NONE);
+                cx.notify(self.from, Rewrite::NONE);
             }
             return Then::Pass;
         }

@@ -1,4 +1,5 @@
-//! Asks one child after the other, until one has the key. Only gets and deletes: others go to the first.
+//! Sends gets and deletes to one child after the other until one has the key. Other requests go to
+//! the first child only.
 
 use super::{Children, Handle};
 use crate::build::Builder;
@@ -13,10 +14,10 @@ pub(crate) struct MissFailover {
     no_hit: NoHit,
 }
 
-/// In a state: a child has failed, and its answer is held.
+/// In a state: a child has failed, and its reply is held.
 const FAILED: u128 = 1;
 
-/// What is answered if no child has the key.
+/// The reply if no child has the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NoHit {
     Last,
@@ -37,14 +38,14 @@ impl Handle for MissFailover {
         if self.children.len() == 1 || !matches!(request.op.group(), Group::Get | Group::Delete) {
             return Step::Tail(self.children[0]);
         }
-        cx.ask(self.children[0], Rewrite::NONE, 0);
+        cx.request(self.children[0], Rewrite::NONE, 0);
         Step::Await(State { a: u32::MAX, ..State::default() })
     }
 
     fn explore(&self, cx: &mut Cx<'_>, request: &Request<'_>) -> Step {
         match request.op.group() {
             Group::Get | Group::Delete => {
-                super::ask_all(cx, &self.children);
+                super::request_all(cx, &self.children);
                 Step::Await(State::default())
             }
             _ => Step::Tail(self.children[0]),
@@ -70,7 +71,7 @@ impl Handle for MissFailover {
             if is_last || answer.outcome.is_hit() {
                 return Then::Held;
             }
-            cx.ask(self.children[next], Rewrite::NONE, next as u32);
+            cx.request(self.children[next], Rewrite::NONE, next as u32);
             return Then::Wait;
         }
         if answer.outcome.is_hit() || (is_last && self.no_hit == NoHit::Last) {
@@ -87,7 +88,7 @@ impl Handle for MissFailover {
         if is_last {
             return Then::Held;
         }
-        cx.ask(self.children[next], Rewrite::NONE, next as u32);
+        cx.request(self.children[next], Rewrite::NONE, next as u32);
         Then::Wait
     }
 }

@@ -11,8 +11,8 @@ pub(crate) trait Handle: Debug + Sized {
     /// Reads it from a configuration: an object with `type`, or what stands behind the bar of a short form, as `PoolRoute|A`.
     fn parse(build: &mut Builder<'_>, json: &Json) -> Result<Self, ConfigError>;
 
-    /// Where a request goes, if that is all that there is to say: most requests meet no handle that does more, and are at a server
-    /// sooner so. [`Handle::enter`] says the same.
+    /// The next hop of a request, if the handle only selects a child: most requests meet no other
+    /// handles, and reach a server faster this way. [`Handle::enter`] returns the same.
     #[inline]
     fn hop(&self, _request: &Request<'_>) -> Option<Hop> {
         None
@@ -20,17 +20,18 @@ pub(crate) trait Handle: Debug + Sized {
 
     fn enter(&self, cx: &mut Cx<'_>, request: &Request<'_>) -> Step;
 
-    /// Asks all children that may ever be asked about a request, in their order, and counts nothing.
+    /// Requests all children that may ever be used for a request, in their order, and counts
+    /// nothing.
     fn explore(&self, cx: &mut Cx<'_>, request: &Request<'_>) -> Step {
         self.enter(cx, request)
     }
 
-    /// What the choice of a child depends on, if it is worth telling.
+    /// The reason for the choice of a child, if it is worth showing.
     fn reason(&self, _request: &Request<'_>) -> Option<String> {
         None
     }
 
-    /// What becomes of the answer of a child, which [`Cx::ask`] was told this number for.
+    /// Handles the reply of a child. [`Cx::request`] was called with the number `_child`.
     fn resume(
         &self,
         _cx: &mut Cx<'_>,
@@ -166,13 +167,13 @@ handles! {
     routing_prefixes: RoutingPrefixes = "RoutingPrefixes";
 }
 
-/// Asks all children, each by its place in the list.
-fn ask_all(cx: &mut Cx<'_>, children: &[NodeId]) {
-    children.iter().zip(0..).for_each(|(child, number)| cx.ask(*child, Rewrite::NONE, number));
+/// Requests all children, each with its index.
+fn request_all(cx: &mut Cx<'_>, children: &[NodeId]) {
+    children.iter().zip(0..).for_each(|(child, number)| cx.request(*child, Rewrite::NONE, number));
 }
 
-/// One of this number of children has answered: waits for all, and answers what the worst has answered, of equal ones the first. The
-/// worst so far is in `a`, one more than its severity; 0 is none.
+/// Handles the reply of one of `children` children: waits for all, and returns the worst reply, the
+/// first of equal ones. `a` is one more than the worst severity so far; 0 is none.
 fn worst(cx: &mut Cx<'_>, state: &mut State, children: usize, answer: &Answer<'_>) -> Then {
     let severity = u32::from(answer.outcome.severity()) + 1;
     let is_last = state.answers as usize == children;

@@ -1,4 +1,4 @@
-//! Changes the expiration times of what is stored.
+//! Changes the expiration times of stores.
 
 use super::Handle;
 use crate::build::Builder;
@@ -21,12 +21,12 @@ pub(crate) struct ModifyExptime {
 enum Action {
     Set,
     Min,
-    /// Of a gutter: what is stored there is gone in time, whatever reads it.
+    /// For a gutter: no read prolongs the life of an item.
     MinFromStore,
 }
 
 impl ModifyExptime {
-    /// Of a gutter: no item lives longer than this after it was stored.
+    /// For a gutter: no item lives longer than this after its store.
     pub(crate) fn of_gutter(target: NodeId, exptime: i32) -> Self {
         let exptime = if is_planted("gutter-keeps-values") { i32::MAX } else { exptime };
         ModifyExptime { target, exptime, action: Action::MinFromStore }
@@ -70,7 +70,7 @@ impl Handle for ModifyExptime {
         }
         let rewrite = rule.rewrite(request, |flags| cx.text(&[flags]));
         if (request.op, request.dialect) == (Op::Touch, Dialect::Classic) && rule.turns_into_read(request) {
-            cx.ask(self.target, rewrite, 0);
+            cx.request(self.target, rewrite, 0);
             return Step::Await(State::default());
         }
         Step::Rewritten(self.target, rewrite)

@@ -12,7 +12,7 @@ pub(crate) struct ModifyKey {
     target: NodeId,
     /// Every key begins with it.
     ensure: Arc<str>,
-    /// What it takes the place of.
+    /// The prefix that `ensure` replaces.
     replace: Option<Arc<str>>,
     suffix: Arc<str>,
     /// The routing prefix, for servers that get it.
@@ -20,7 +20,7 @@ pub(crate) struct ModifyKey {
     missing: Missing,
 }
 
-/// What becomes of a key that does not begin as it should.
+/// What happens to a key that lacks the expected prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Missing {
     Inserted,

@@ -40,7 +40,7 @@ impl Handle for OutstandingLimit {
     }
 
     fn explore(&self, cx: &mut Cx<'_>, _request: &Request<'_>) -> Step {
-        cx.ask(self.target, Rewrite::NONE, 0);
+        cx.request(self.target, Rewrite::NONE, 0);
         Step::Await(State::default())
     }
 

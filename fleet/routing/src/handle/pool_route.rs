@@ -71,7 +71,8 @@ impl PoolRoute {
         Ok(PoolRoute { node, pool: pool.pool().name.clone() })
     }
 
-    /// What stands for a pool without servers: as in mcrouter, an error unless the pool says otherwise.
+    /// The handle of a pool without servers: as in mcrouter, an error unless the pool says
+    /// otherwise.
     fn empty(members: &mut Members<'_, '_, '_>, pool: &Pool) -> NodeId {
         if !pool.error_on_empty {
             return members.add(AnyHandle::null());

@@ -16,7 +16,7 @@ pub(crate) struct RateLimit {
     deletes: Option<Bucket>,
 }
 
-/// Of a worker. It begins empty, as mcrouter's does.
+/// A token bucket of one worker. It begins empty, like mcrouter's.
 #[derive(Debug)]
 struct Bucket {
     rate: f64,

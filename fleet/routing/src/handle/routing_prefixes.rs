@@ -1,4 +1,4 @@
-//! What a routing prefix with an asterisk leads to: all routes whose prefix it matches.
+//! Routes requests whose routing prefix has an asterisk: to all routes that it matches.
 
 use super::Handle;
 use crate::build::Builder;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct RoutingPrefixes {
     prefixes: Box<[(Arc<str>, NodeId)]>,
-    /// What the usual patterns lead to: all, a region, and a cluster of all regions.
+    /// The matches of the usual patterns: all, a region, and a cluster of all regions.
     usual: HashMap<Box<[u8]>, Vec<NodeId>>,
 }
 
@@ -68,10 +68,10 @@ impl Handle for RoutingPrefixes {
             return Step::Answer(crate::Outcome::LocalError);
         };
         if request.op != Op::Delete {
-            others.iter().for_each(|node| cx.tell(*node, Rewrite::NONE));
+            others.iter().for_each(|node| cx.notify(*node, Rewrite::NONE));
             return Step::Tail(*nearest);
         }
-        nodes.iter().zip(0..).for_each(|(node, number)| cx.ask(*node, Rewrite::NONE, number));
+        nodes.iter().zip(0..).for_each(|(node, number)| cx.request(*node, Rewrite::NONE, number));
         Step::Await(State { b: nodes.len() as u128, ..State::default() })
     }
 
@@ -83,8 +83,8 @@ impl Handle for RoutingPrefixes {
         _request: &Request<'_>,
         answer: &Answer<'_>,
     ) -> Then {
-        let asked = state.b as usize;
-        super::worst(cx, state, asked, answer)
+        let requested = state.b as usize;
+        super::worst(cx, state, requested, answer)
     }
 }
 

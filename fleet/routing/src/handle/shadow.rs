@@ -1,4 +1,4 @@
-//! Sends a part of the requests to other children as well, whose answers nobody waits for.
+//! Also sends a part of the requests to other children, and drops their replies.
 
 use super::{AnyHandle, Children, Handle, OutstandingLimit};
 use crate::build::{Builder, Members};
@@ -17,7 +17,7 @@ pub(crate) struct Shadow {
 #[derive(Clone, Debug)]
 struct Chosen {
     keys: Keys,
-    /// So many of 2^32 requests for these keys.
+    /// The number of requests for these keys, out of 2^32, that are shadowed.
     share: u64,
 }
 
@@ -146,7 +146,7 @@ impl Handle for Shadow {
     fn enter(&self, cx: &mut Cx<'_>, request: &Request<'_>) -> Step {
         for (target, chosen) in &self.shadows {
             if chosen.has(cx, request) {
-                cx.tell(*target, Rewrite::NONE);
+                cx.notify(*target, Rewrite::NONE);
             }
         }
         Step::Tail(self.normal)

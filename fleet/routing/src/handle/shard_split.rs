@@ -33,7 +33,7 @@ enum Deletes {
 
 /// The first one, and those of two letters.
 const SPLITS_MAX: i64 = 26 * 26 + 1;
-/// Hosts change over in so many steps.
+/// Hosts switch in this many steps.
 const HOSTS: u64 = 16_384;
 
 impl Split {
@@ -71,7 +71,7 @@ impl Split {
     }
 }
 
-/// Where the shard is in a key: between its first two colons, if it ends with a digit.
+/// The position of the shard in a key: between its first two colons, if it ends with a digit.
 fn shard(key: &[u8]) -> Option<std::ops::Range<usize>> {
     let first = key.iter().position(|byte| *byte == b':')? + 1;
     let length = key[first..].iter().position(|byte| *byte == b':')?;
@@ -80,7 +80,7 @@ fn shard(key: &[u8]) -> Option<std::ops::Range<usize>> {
 }
 
 impl ShardSplit {
-    /// What requests are passed to, with the key of a split or as they are.
+    /// The child that requests are passed to, with the key of a split or unchanged.
     pub(crate) fn target(&self) -> NodeId {
         self.target
     }
@@ -126,10 +126,10 @@ impl Handle for ShardSplit {
             if size == 1 {
                 return Step::Tail(self.target);
             }
-            cx.ask(self.target, Rewrite::NONE, 0);
+            cx.request(self.target, Rewrite::NONE, 0);
             for number in 1..size {
                 let rewrite = Self::split(cx, number, request.key, place.end);
-                cx.ask(self.target, rewrite, number as u32);
+                cx.request(self.target, rewrite, number as u32);
             }
             return Step::Await(State { b: u128::from(size), ..State::default() });
         }

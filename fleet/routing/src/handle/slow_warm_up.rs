@@ -25,7 +25,7 @@ pub(crate) struct Settings {
     enable_threshold: f64,
     /// and then until it has this one.
     disable_threshold: f64,
-    /// What it gets at a hit ratio of 0, and how much more at 1.
+    /// The share of requests at a hit ratio of 0, and how much it grows up to a ratio of 1.
     start: f64,
     step: f64,
     min_requests: u64,
@@ -98,12 +98,12 @@ impl Handle for SlowWarmUp {
         if request.op.group() == Group::Get && self.is_spared(cx) {
             return Step::Tail(self.failover);
         }
-        cx.ask(self.target, Rewrite::NONE, 0);
+        cx.request(self.target, Rewrite::NONE, 0);
         Step::Await(State::default())
     }
 
     fn explore(&self, cx: &mut Cx<'_>, _request: &Request<'_>) -> Step {
-        super::ask_all(cx, &[self.target, self.failover]);
+        super::request_all(cx, &[self.target, self.failover]);
         Step::Await(State::default())
     }
 

@@ -1,4 +1,5 @@
-//! Prepares a cluster that does not serve yet: the warm one answers, and the other one is filled with what is asked of it.
+//! Prepares a cluster that does not serve yet: the warm cluster replies, and the other one is
+//! filled with the requested items.
 
 use super::Handle;
 use crate::build::Builder;
@@ -25,15 +26,15 @@ impl Handle for Staging {
     }
 
     fn enter(&self, cx: &mut Cx<'_>, request: &Request<'_>) -> Step {
-        cx.ask(self.warm, Rewrite::NONE, 0);
+        cx.request(self.warm, Rewrite::NONE, 0);
         if request.op.group() == Group::Delete {
-            cx.ask(self.staging, Rewrite::NONE, 1);
+            cx.request(self.staging, Rewrite::NONE, 1);
         }
         Step::Await(State::default())
     }
 
     fn explore(&self, cx: &mut Cx<'_>, _request: &Request<'_>) -> Step {
-        super::ask_all(cx, &[self.warm, self.staging]);
+        super::request_all(cx, &[self.warm, self.staging]);
         Step::Await(State::default())
     }
 
@@ -55,7 +56,7 @@ impl Handle for Staging {
                 if answer.outcome.is_hit() && answer.item.is_some() && request.dialect == Dialect::Classic {
                     let (op, exptime) = (Some(Op::Add), Some(self.exptime));
                     let content = Content::OfAnswer;
-                    cx.tell(self.staging, Rewrite { op, exptime, number: Some(0), content, ..Rewrite::NONE });
+                    cx.notify(self.staging, Rewrite { op, exptime, number: Some(0), content, ..Rewrite::NONE });
                 }
             }
             // The other cluster has neither these cas uniques nor these tokens.
@@ -63,17 +64,17 @@ impl Handle for Staging {
                 if is_stored {
                     let (op, number) = (Some(Op::Set), Some(0));
                     let meta = without_unique(cx, request);
-                    cx.tell(self.staging, Rewrite { op, number, meta, ..Rewrite::NONE });
+                    cx.notify(self.staging, Rewrite { op, number, meta, ..Rewrite::NONE });
                 }
             }
             Op::Set => {
                 if is_stored {
-                    cx.tell(self.staging, Rewrite::NONE);
+                    cx.notify(self.staging, Rewrite::NONE);
                 }
             }
             _ => {
                 if !answer.outcome.is_error() {
-                    cx.tell(self.staging, Rewrite::NONE);
+                    cx.notify(self.staging, Rewrite::NONE);
                 }
             }
         }

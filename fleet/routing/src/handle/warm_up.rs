@@ -1,4 +1,5 @@
-//! Fills a cold cluster from a warm one: what the cold one does not have is asked of the warm one, and stored in the cold one.
+//! Fills a cold cluster from a warm one: a miss of the cold cluster is requested from the warm one,
+//! and stored in the cold one.
 
 mod hold_off;
 mod lifetime;
@@ -19,7 +20,8 @@ pub(crate) struct WarmUp {
     cold: NodeId,
     warm: NodeId,
     lifetime: Lifetime,
-    /// Of deletes; then no value is told that the cold cluster has not stored.
+    /// The hold-off of deletes. With one, a client only receives a warm value that the cold cluster
+    /// has stored.
     hold_off: Option<HoldOff>,
     meter: Meter,
 }
@@ -28,21 +30,22 @@ const COLD: u32 = 0;
 const WARM: u32 = 1;
 const FILL: u32 = 2;
 const COLD_AGAIN: u32 = 3;
-/// Whether what was found stands for no item: while it is looked at, the cold cluster's answer is held.
+/// Checks whether a found item stands for a hold-off, while the cold cluster's reply is held.
 const LOOK: u32 = 4;
-/// A delete that holds its key off, and the same without that.
+/// A delete with a hold-off, and one without.
 const DELETE: u32 = 5;
 const PLAIN_DELETE: u32 = 6;
-/// Once more the first of them, after the second.
+/// The first of them again, after the second.
 const DELETE_AGAIN: u32 = 7;
-/// Whether what is to expire at once stands for no item.
+/// Checks whether an item that is to expire at once stands for a hold-off.
 const LOOK_FIRST: u32 = 8;
-/// What the client is answered, whatever it is.
+/// The last request, whose reply goes to the client unchanged.
 const LAST: u32 = 9;
 
-/// In a state: after a miss of the cold cluster the request goes to the warm one, and the value is stored.
+/// In a state: after a miss of the cold cluster the request goes to the warm one, and the value is
+/// stored.
 const IS_FILLED: u32 = 1;
-/// The same, and the warm cluster's answer is the client's, and nothing is stored.
+/// The same without the store.
 const IS_PASSED_ON: u32 = 2;
 
 /// In the state of a delete: its key is tried to be held off once more, after a plain delete, and that one has found an item.
@@ -60,8 +63,8 @@ const NO_META: &str = "the warm cluster does not support meta commands, so no it
      \"enable_metaget\"";
 
 impl WarmUp {
-    /// Keys that move from one server to another one, or from some servers of a pool to others: what `name` and `text` say is told and
-    /// counted as of a route that says so. Copies live as long as their items, and deletes hold off.
+    /// For keys that move between servers. Reports and counts appear under `name`, as for a route
+    /// with this `text`. Copies live as long as their originals, and deletes have a hold-off.
     pub(crate) fn of_moved_keys(
         build: &Builder<'_>,
         [cold, warm]: [NodeId; 2],
@@ -86,8 +89,8 @@ impl WarmUp {
         Ok(Some(End { share, for_s, least }))
     }
 
-    /// Whether the warm cluster may be asked about a request, and its item be stored. Of a meta command with a key in base64 it is not:
-    /// stores are classic commands.
+    /// Whether the request may go to the warm cluster, and the item be copied. Not for a meta
+    /// command with a key in base64: copies are stored by classic commands.
     fn is_filled(&self, request: &Request<'_>) -> bool {
         let is_get = match request.dialect {
             Dialect::Classic => {
@@ -107,7 +110,7 @@ impl WarmUp {
         request.op == Op::MetaGet && self.hold_off.is_none() && self.meter.fills()
     }
 
-    /// Whether a request may find an item that stands for none.
+    /// Whether the reply to a request may show a sentinel.
     fn is_shown_sentinels(&self, op: Op) -> bool {
         let is_shown = match op.group() {
             Group::Get => op != Op::MetaGet,
@@ -136,7 +139,7 @@ impl WarmUp {
             return self.found(cx, state, request);
         }
         if state.a == IS_PASSED_ON {
-            cx.ask(self.warm, Rewrite::NONE, LAST);
+            cx.request(self.warm, Rewrite::NONE, LAST);
             return Then::Wait;
         }
         // A key whose server fails may be held off.
@@ -147,8 +150,8 @@ impl WarmUp {
             cx.hold();
             state.b = u128::from(answer.number);
         }
-        let ask = self.lifetime.ask(cx);
-        cx.ask(self.warm, ask, WARM);
+        let child_request = self.lifetime.request(cx);
+        cx.request(self.warm, child_request, WARM);
         Then::Wait
     }
 
@@ -156,11 +159,11 @@ impl WarmUp {
         if state.a == IS_FILLED {
             self.count(cx, WarmUpCount::Hit);
         }
-        // It was asked for its value, which tells what it is.
+        // A touch is sent as a get-and-touch, whose value shows whether the item is a sentinel.
         if request.op == Op::Touch { Then::Answer(Outcome::Touched) } else { Then::Pass }
     }
 
-    /// What the cold cluster has answered may stand for no item: what becomes of it then.
+    /// Handles a reply that may be a sign of a hold-off.
     fn after_sign(&self, cx: &mut Cx<'_>, request: &Request<'_>, answer: &Answer<'_>) -> Option<Then> {
         match self.hold_off?.sign(request, answer) {
             Sign::None => None,
@@ -168,18 +171,18 @@ impl WarmUp {
             Sign::Unclear => {
                 cx.hold();
                 let look = hold_off::look(cx, request);
-                cx.ask(self.cold, look, LOOK);
+                cx.request(self.cold, look, LOOK);
                 Some(Then::Wait)
             }
         }
     }
 
-    /// A key is held off: nobody has its item.
+    /// Handles a key with a hold-off: it counts as missing.
     fn held_off(&self, cx: &mut Cx<'_>, request: &Request<'_>) -> Then {
         let is_touched = matches!(request.op, Op::Gat | Op::Gats | Op::Touch);
         if let Some(hold_off) = self.hold_off.filter(|_| is_touched) {
             let time = hold_off.time(cx, request);
-            cx.tell(self.cold, time);
+            cx.notify(self.cold, time);
         }
         if request.op.group() == Group::Get {
             self.count(cx, WarmUpCount::Refused);
@@ -188,12 +191,12 @@ impl WarmUp {
         if is_lease { Then::Numbered(Outcome::NotFound, NO_TOKEN) } else { Then::Answer(Outcome::NotFound) }
     }
 
-    /// It was looked at what the cold cluster has found.
+    /// Handles the reply to a look at the cold cluster's item.
     fn after_look(&self, cx: &mut Cx<'_>, state: &State, request: &Request<'_>, answer: &Answer<'_>) -> Then {
         if hold_off::is_sentinel(answer) {
             return self.held_off(cx, request);
         }
-        // What was found may have stood for none.
+        // The item that was found before may have been a sentinel.
         if answer.outcome.is_miss() {
             return Then::Answer(Outcome::NotFound);
         }
@@ -201,7 +204,7 @@ impl WarmUp {
             return Then::Pass;
         }
         if hold_off::is_another(request, answer) {
-            cx.ask(self.cold, Rewrite::NONE, COLD_AGAIN);
+            cx.request(self.cold, Rewrite::NONE, COLD_AGAIN);
             return Then::Wait;
         }
         if request.op.group() == Group::Get && state.a == IS_FILLED {
@@ -211,7 +214,7 @@ impl WarmUp {
     }
 
     fn after_warm(&self, cx: &mut Cx<'_>, state: &State, request: &Request<'_>, answer: &Answer<'_>) -> Then {
-        // Where other deletes hold off, the warm cluster has items that stand for none.
+        // Where other deletes have a hold-off, the warm cluster has sentinels too.
         let is_none = hold_off::is_sentinel(answer);
         let copy = self.lifetime.of_copy(answer, cx.facts.now_s);
         let Some(exptime) = copy.filter(|_| !is_none) else {
@@ -228,16 +231,17 @@ impl WarmUp {
         }
         let is_late = || self.hold_off.is_some_and(|hold_off| cx.waited_ms() > hold_off.fill_within_ms());
         if !is_lease && is_late() {
-            // A delete of meanwhile may hold the key off no longer when the copy arrives. It voids a token however late that comes.
+            // The hold-off of a delete since then may be over when the copy arrives. A lease token,
+            // however, stays void.
             self.count(cx, WarmUpCount::Refused);
-            cx.ask(self.cold, Rewrite::NONE, COLD_AGAIN);
+            cx.request(self.cold, Rewrite::NONE, COLD_AGAIN);
             return Then::Wait;
         }
         match state.b as u64 {
             // An error has no token.
             0 if is_lease => return Then::Held,
-            token if is_lease => cx.ask(self.cold, lifetime::fill(Op::LeaseSet, token, exptime), FILL),
-            _ => cx.ask(self.cold, lifetime::fill(Op::Add, 0, exptime), FILL),
+            token if is_lease => cx.request(self.cold, lifetime::fill(Op::LeaseSet, token, exptime), FILL),
+            _ => cx.request(self.cold, lifetime::fill(Op::Add, 0, exptime), FILL),
         }
         Then::Wait
     }
@@ -255,10 +259,10 @@ impl WarmUp {
             outcome if outcome.is_error() => {
                 self.count(cx, WarmUpCount::Failed);
                 match (self.hold_off, request.op) {
-                    // Nobody promises anything.
+                    // Without a hold-off there is no promise to keep.
                     (None, _) if has_item => return Then::Held,
                     (None, _) => {}
-                    // Whether the key is held off is not known.
+                    // Whether the key has a hold-off is unknown.
                     (_, Op::LeaseGet) => return Then::Numbered(Outcome::NotFound, state.b as u64),
                     _ if has_item => return Then::Answer(Outcome::NotFound),
                     _ => return Then::Held,
@@ -266,7 +270,7 @@ impl WarmUp {
             }
             _ => self.count(cx, WarmUpCount::Refused),
         }
-        cx.ask(self.cold, Rewrite::NONE, COLD_AGAIN);
+        cx.request(self.cold, Rewrite::NONE, COLD_AGAIN);
         Then::Wait
     }
 
@@ -274,7 +278,7 @@ impl WarmUp {
         let Some(rewrite) = self.hold_off.and_then(|hold_off| hold_off.delete(cx, request)) else {
             return Step::Tail(self.cold);
         };
-        cx.ask(self.cold, rewrite, DELETE);
+        cx.request(self.cold, rewrite, DELETE);
         Step::Await(State::default())
     }
 
@@ -298,14 +302,15 @@ impl WarmUp {
                 let classic = if is_found { Outcome::Deleted } else { Outcome::NotFound };
                 return if is_meta { Then::Pass } else { Then::Answer(classic) };
             }
-            // It was a store.
+            // The sentinel was stored.
             Outcome::Found | Outcome::Stored => {
                 self.count(cx, WarmUpCount::HeldOff);
                 return Then::Answer(Outcome::Deleted);
             }
             _ => self.count(cx, WarmUpCount::NotHeldOff),
         }
-        // Those of a server that was not reached, or has not answered, are logged if they are to be: a store is not.
+        // A delete without a reply, or for an unreachable server, is logged if configured; the
+        // store of a sentinel is not.
         let is_refused = matches!(outcome, Outcome::ClientError | Outcome::RemoteError | Outcome::LocalError);
         if is_native && !is_refused {
             return Then::Pass;
@@ -313,15 +318,15 @@ impl WarmUp {
         if is_native && outcome == Outcome::ClientError {
             self.meter.complain(NO_HOLD_OFF);
         }
-        // What was given up may be stored yet, before the plain delete, which then takes it away.
+        // A store that was given up may still arrive; the plain delete, sent after it, removes it.
         if !is_native && outcome.is_error() && !is_refused {
             state.a = IS_LATE;
         }
-        cx.ask(self.cold, Rewrite::NONE, PLAIN_DELETE);
+        cx.request(self.cold, Rewrite::NONE, PLAIN_DELETE);
         Then::Wait
     }
 
-    /// A delete that holds nothing off was answered.
+    /// Handles the reply to a delete without a hold-off.
     fn after_plain_delete(
         &self,
         cx: &mut Cx<'_>,
@@ -338,7 +343,7 @@ impl WarmUp {
         if !answer.outcome.is_miss() {
             state.a = HAS_DELETED;
         }
-        cx.ask(self.cold, rewrite, DELETE_AGAIN);
+        cx.request(self.cold, rewrite, DELETE_AGAIN);
         Then::Wait
     }
 
@@ -348,9 +353,9 @@ impl WarmUp {
                 self.count(cx, WarmUpCount::HeldOff);
                 Then::Answer(Outcome::Deleted)
             }
-            // What it has found may have been what held the key off.
+            // The deleted item may have been the sentinel.
             outcome if outcome.is_error() && state.a == HAS_DELETED => Then::Pass,
-            // A delete that was logged is answered so.
+            // A logged delete has this reply.
             _ => Then::Answer(Outcome::NotFound),
         }
     }
@@ -366,7 +371,7 @@ impl Handle for WarmUp {
         let mut members = build.members(json)?;
         let (cold, warm) = (members.child("cold")?, members.child("warm")?);
         let exptime = members.integer("exptime", 0..=i64::from(i32::MAX))?;
-        // As in mcrouter, a time that is given goes before the item's own.
+        // As in mcrouter, a configured time overrides the item's own.
         let is_left = members.flag("enable_metaget")? == Some(true) && exptime.is_none();
         let lifetime = if is_left { Lifetime::Left } else { Lifetime::Fixed(exptime.unwrap_or(0) as i32) };
         let seconds = members.integer("hold_off_s", 1..=i64::from(SECONDS_MAX))?;
@@ -399,15 +404,15 @@ impl Handle for WarmUp {
         if on_miss == 0 && !is_shown_sentinels {
             return Step::Tail(self.cold);
         }
-        // Afterwards nothing would tell what has expired. A classic reply has its flags.
+        // Afterwards nothing would show an expired sentinel. A classic reply has its flags.
         let is_meta = request.dialect == Dialect::Meta;
         if is_meta && is_shown_sentinels && hold_off::expires_at_once(request, cx.facts.now_s) {
             let look = hold_off::look(cx, request);
-            cx.ask(self.cold, look, LOOK_FIRST);
+            cx.request(self.cold, look, LOOK_FIRST);
         } else {
-            // A touch is asked for the item, which tells what it is.
+            // A touch is sent as a get-and-touch, whose value shows whether the item is a sentinel.
             let op = (request.op == Op::Touch).then_some(Op::Gat);
-            cx.ask(self.cold, Rewrite { op, ..Rewrite::NONE }, COLD);
+            cx.request(self.cold, Rewrite { op, ..Rewrite::NONE }, COLD);
         }
         Step::Await(State { a: on_miss, ..State::default() })
     }
@@ -415,7 +420,7 @@ impl Handle for WarmUp {
     fn explore(&self, cx: &mut Cx<'_>, request: &Request<'_>) -> Step {
         let step = self.enter(cx, request);
         if let Step::Await(State { a: IS_FILLED | IS_PASSED_ON, .. }) = step {
-            cx.ask(self.warm, Rewrite::NONE, WARM);
+            cx.request(self.warm, Rewrite::NONE, WARM);
         }
         step
     }
@@ -439,7 +444,7 @@ impl Handle for WarmUp {
                 Then::Answer(Outcome::NotFound)
             }
             LOOK_FIRST => {
-                cx.ask(self.cold, Rewrite::NONE, LAST);
+                cx.request(self.cold, Rewrite::NONE, LAST);
                 Then::Wait
             }
             DELETE => self.after_delete(cx, state, request, answer),

@@ -16,7 +16,7 @@ const TRIES: u32 = 32;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ch3 {
     servers: u32,
-    /// Of the tree, which has none if there is one server.
+    /// The depth of the tree; 0 for a single server.
     depth: u32,
 }
 

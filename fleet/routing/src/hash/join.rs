@@ -5,7 +5,7 @@ use arrayvec::ArrayVec;
 /// Room for every key that memcached's protocol allows (250 bytes), the longest salt, and a number.
 const ROOM: usize = 512;
 
-/// Calls `hash` with the two parts in one piece. Only what is longer than any key with any salt is put together on the heap.
+/// Calls `hash` with the joined parts. Only parts longer than any key with any salt need the heap.
 pub(super) fn joined<T>(parts: [&[u8]; 2], hash: impl FnOnce(&[u8]) -> T) -> T {
     let mut stack = ArrayVec::<u8, ROOM>::new();
     if stack.try_extend_from_slice(parts[0]).is_ok() && stack.try_extend_from_slice(parts[1]).is_ok() {

@@ -8,7 +8,7 @@ use super::key_hash::KeyHash;
 use super::selector::MOST_CHOICES;
 use super::server::{ServerIdentity, check_names, index_limit};
 
-/// 160 points of eight bytes for each of so many servers are 84 MB.
+/// 160 points of eight bytes for each of this many servers take 84 MB.
 const MOST_SERVERS: usize = 1 << 16;
 
 #[derive(Clone, Debug)]

@@ -21,7 +21,7 @@ pub enum HashKind {
     Jump(KeyHash),
 }
 
-/// The names of mcrouter's configurations, then those that it has not, each with what its origin hashes keys by when nothing else is said.
+/// The names in mcrouter's configurations, then those that mcrouter lacks.
 const NAMES: &[(&str, HashKind)] = &[
     ("Ch3", HashKind::Ch3),
     ("Crc32", HashKind::Crc32),

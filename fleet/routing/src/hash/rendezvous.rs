@@ -7,7 +7,7 @@ use super::murmur::{SEED, murmur64a};
 use super::server::{ServerIdentity, check_names, index_limit};
 
 const KEY_SEED: u64 = 2_718_281_828;
-/// What a server weighs for which the configuration has no weight, as in mcrouter.
+/// The weight of a server for which the configuration has none, as in mcrouter.
 const MISSING: f64 = 0.5;
 
 /// How a server's hash and its weight make a score.
@@ -45,7 +45,7 @@ impl Score for f64 {
         weight * (1.0 / -uniform(hash).ln())
     }
 
-    /// Few servers need a logarithm: `-ln(u)` is at least `1 - u`. The margin is for what is rounded.
+    /// Few servers need a logarithm: `-ln(u)` is at least `1 - u`. The margin is for rounding.
     fn may_exceed(hash: u64, weight: f64, highest: Self) -> bool {
         const MARGIN: f64 = 1.0 - 1e-12;
         weight > highest * (1.0 - uniform(hash)) * MARGIN

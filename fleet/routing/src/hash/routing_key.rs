@@ -39,7 +39,8 @@ fn before_bar(key: &[u8]) -> &[u8] {
     key
 }
 
-/// twemproxy's `hash_tag`: of a key with both characters, only what is between the first pair is hashed.
+/// twemproxy's `hash_tag`: if a key has both characters, only the part between the first pair is
+/// hashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HashTag {
     open: u8,

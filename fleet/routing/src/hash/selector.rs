@@ -1,4 +1,4 @@
-//! One of the hashes with its servers and its salt.
+//! A hash with its servers and its salt.
 
 use super::ch3::{Ch3, MOST_SERVERS};
 use super::const_shard::ConstShard;
@@ -14,11 +14,11 @@ use super::rendezvous::{Rendezvous, key_hash};
 use super::server::{ServerIdentity, by_slot, index_limit};
 use super::weighted_ch3::WeightedCh3;
 
-/// So many servers at most are named for a key.
+/// The most servers that are named for a key.
 pub const MOST_CHOICES: usize = 32;
 const LONGEST_SALT: usize = 256;
 
-/// Which of a list of servers has a key.
+/// The rule by which a list of servers is selected from.
 #[derive(Clone, Debug)]
 pub struct Selector {
     rule: Rule,
@@ -127,7 +127,7 @@ impl Rule {
     }
 }
 
-/// What [`Selector::choices`] gives.
+/// The iterator that [`Selector::choices`] returns.
 #[derive(Debug)]
 pub struct Choices<'a> {
     selector: &'a Selector,

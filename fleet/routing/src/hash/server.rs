@@ -1,4 +1,4 @@
-//! What a hash knows of a server.
+//! The properties of a server that hashes use.
 
 use std::borrow::Cow;
 
@@ -45,7 +45,8 @@ impl<'a> ServerIdentity<'a> {
         }
     }
 
-    /// What ketama's points are made of: the name, or the address as libmemcached and twemproxy write it, without port 11211.
+    /// The text that ketama hashes for a server's points: the name, or the address as libmemcached
+    /// and twemproxy write it, without port 11211.
     pub(super) fn point_text(&self) -> Cow<'a, str> {
         match self.name {
             Name::Given(name) => name.into(),
@@ -71,7 +72,7 @@ impl<'a> ServerIdentity<'a> {
         }
     }
 
-    /// The weight of ketama and modula: 1 if there is none.
+    /// The weight for ketama and modula: 1 by default.
     pub(super) fn whole_weight(&self) -> Result<u32, HashError> {
         let whole = |weight: f64| weight.fract() == 0.0 && (1.0..=f64::from(u32::MAX)).contains(&weight);
         self.weight_or(1.0, "a whole number from 1 to 4294967295", whole).map(|weight| weight as u32)

@@ -1,4 +1,4 @@
-//! What tests of several hashes need.
+//! Keys and helpers for the tests of several hashes.
 
 /// The key of mcrouter's tests with all bytes from 0x80 up, then from 0 up.
 pub(super) fn all_bytes() -> Vec<u8> {

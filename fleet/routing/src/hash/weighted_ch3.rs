@@ -9,7 +9,7 @@ use super::spooky::hash32;
 
 const SEED: u32 = 0xface_2014;
 const TRIES: u8 = 32;
-/// What a server weighs for which the configuration has no weight, as in mcrouter.
+/// The weight of a server for which the configuration has none, as in mcrouter.
 const MISSING: f64 = 0.5;
 
 #[derive(Clone, Debug)]

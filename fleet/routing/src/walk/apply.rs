@@ -6,10 +6,12 @@ use crate::request::{Dialect, Request};
 use crate::step::{Content, Rewrite, Text, WRITTEN_MAX};
 use arrayvec::ArrayVec;
 
-/// What was rewritten of a request: its key, its routing prefix, a value that a handle has written, and the flags of a meta command.
+/// The rewritten parts of a request: its key, its routing prefix, a value that a handle has
+/// written, and the flags of a meta command.
 pub(crate) type RewriteBuffer = ArrayVec<u8, { KEY_MAX + KEY_MAX + WRITTEN_MAX }>;
 
-/// The request with its changes. `None` if its key cannot be sent, or if it stores what an answer does not have.
+/// The request with its changes. `None` if its key cannot be sent, or if it stores a value that the
+/// answer lacks.
 pub(crate) fn apply<'a>(
     scratch: &[u8],
     rewrite: &Rewrite,

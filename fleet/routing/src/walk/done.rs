@@ -1,4 +1,4 @@
-//! What a handle has answered.
+//! The answer of a handle.
 
 use crate::outcome::{Answer, KeptAnswer, Outcome};
 use crate::step::DestinationId;
@@ -25,7 +25,7 @@ impl Done {
         }
     }
 
-    /// An answer that is no other one as it is.
+    /// Builds the answer of every variant but [`Done::Held`], from the present answer.
     fn made<'a>(&self, present: &Answer<'a>) -> Answer<'a> {
         match self {
             Done::Renumbered(number) => present.numbered(*number),

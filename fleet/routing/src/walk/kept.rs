@@ -1,11 +1,11 @@
-//! What handles remember of requests and answers takes so much memory, and no more.
+//! The memory limit of the requests and answers that handles keep.
 
 use crate::outcome::{Answer, KeptAnswer, Outcome};
 
-/// What all handles of a worker remember together. When it is that much, further requests are refused as busy, and answers are kept as
-/// errors of the router.
+/// Limit of the memory that all handles of a worker use together. At this limit, further requests
+/// are refused as busy, and answers are kept as errors of the router.
 const KEPT_MAX: usize = 256 << 20;
-/// The value that is joined of pieces is not longer.
+/// The longest value that is joined from pieces.
 const JOINED_MAX: usize = 64 << 20;
 
 /// How many bytes are kept.

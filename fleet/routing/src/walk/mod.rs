@@ -1,15 +1,17 @@
-//! Requests on their way through a tree: what was asked of whom, and what each handle remembers meanwhile.
+//! Walks requests through a tree, and keeps the state of each handle that waits for its children.
 //!
-//! A handle that only chooses leaves nothing behind, so that a get in most configurations is a walk down to a server and no more. One
-//! that waits for its children has a *frame*, with its state and a copy of the request. Nothing here does I/O: requests go to a
-//! [`Sink`], which has its answers brought back by [`Walks::answer`].
+//! A handle that only selects a child keeps no state, so that a get in most configurations is a
+//! plain walk down to a server. A handle that waits for its children has a *frame*, with its state
+//! and a copy of the request. Nothing here does I/O: requests go to a [`Sink`], which passes
+//! replies to [`Walks::answer`].
 
 use crate::counted_pools::{Arrival, ArrivalWanted, CountedPool};
 use crate::handle::AnyHandle;
 use crate::outcome::{Answer, Item, KeptAnswer, Outcome};
 use crate::request::{KeptRequest, Request};
 use crate::step::{
-    Ask, Cx, DestinationId, Facts, Flags, Holds, Hop, LogName, NodeId, State, Step, Then, Wait, Wanted,
+    ChildRequest, Cx, DestinationId, Facts, Flags, Holds, Hop, LogName, NodeId, State, Step, Then, Wait,
+    Wanted,
 };
 use crate::tree::Tree;
 
@@ -24,20 +26,20 @@ use done::Done;
 use kept::{Kept, Pieces};
 use trees::{Inside, Planted, Trees};
 
-/// What a client is told whose key has a routing prefix that leads nowhere.
+/// The reply to a key whose routing prefix leads nowhere.
 const NO_ROUTE: &[u8] = b"no route for this prefix";
-/// What a client is told whose key is nothing but a routing prefix.
+/// The reply to a key that is only a routing prefix.
 const NO_KEY: &[u8] = b"there is no key behind the routing prefix";
 
-/// Where requests go to servers, and answers to clients.
+/// Sends requests to servers, and replies to clients.
 pub trait Sink {
     type Ticket: Copy;
 
-    /// Sends a request to a server. Its answer is given to [`Walks::answer`], exactly once, with `origin`. If it is a delete, it may be logged
-    /// under `log` in place of being answered with a failure.
+    /// Sends a request to a server. [`Walks::answer`] receives the reply exactly once, with
+    /// `origin`. A delete may be logged under `log` instead of failing.
     ///
     /// # Errors
-    /// What becomes of it, if it is not sent.
+    /// The answer, if the request is not sent.
     fn send(
         &mut self,
         destination: DestinationId,
@@ -51,15 +53,15 @@ pub trait Sink {
     /// The time of [`Facts::now_ms`] by now.
     fn now_ms(&self) -> u64;
 
-    /// Has [`Walks::answer`] called with [`Outcome::Ok`] for `origin` after so many milliseconds.
+    /// Calls [`Walks::answer`] with [`Outcome::Ok`] for `origin` after `_ms` milliseconds.
     ///
     /// # Errors
-    /// If nobody keeps the time.
+    /// If the sink has no timers.
     fn wait(&mut self, _ms: u32, _origin: Origin<Self::Ticket>) -> Result<(), Outcome> {
         Err(Outcome::LocalError)
     }
 
-    /// Tells a client that its request goes nowhere: the key is wrong, not a server.
+    /// Replies to a client whose key leads nowhere; no server was involved.
     fn refuse(&mut self, ticket: Self::Ticket, why: &Answer<'_>) {
         self.answer(ticket, why);
     }
@@ -76,20 +78,21 @@ pub trait Sink {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin<T> {
     Client(T),
-    /// The same, in a tree with pools that are counted.
+    /// A client's request in a tree with counted pools.
     Counted(T),
-    /// A handle that remembers, and which child of it was asked.
+    /// A frame, and the number of its child.
     Frame {
         frame: u32,
         child: u32,
     },
-    /// Nobody waits for the answer.
+    /// The reply is dropped.
     NoClient,
 }
 
 #[derive(Debug)]
 struct Frame<T> {
-    /// The number of the tree that the request is in, which may have been replaced meanwhile. None if the frame is vacant.
+    /// The number of the request's tree, which may have been replaced since. `None` for a vacant
+    /// frame.
     tree: Option<u32>,
     node: NodeId,
     facts: Facts,
@@ -100,7 +103,7 @@ struct Frame<T> {
     pieces: Pieces,
     /// Bytes of the request, and of answers that are kept.
     bytes: usize,
-    /// Children that were asked and have not answered.
+    /// The number of children without a reply.
     outstanding: u32,
     phase: Phase,
 }
@@ -108,7 +111,7 @@ struct Frame<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Open,
-    /// It has answered. What children still answer is dropped.
+    /// The handle has replied. Further replies of children are dropped.
     Settled,
 }
 
@@ -126,19 +129,19 @@ struct UnderWay<T> {
     frames: Vec<Frame<T>>,
     inside: Inside,
     vacant: Vec<u32>,
-    /// What handles ask for: a stack, of which each uses the end.
-    asks: Vec<Ask>,
+    /// The requests of handles: a stack, of which each handle uses the end.
+    child_requests: Vec<ChildRequest>,
     scratch: Vec<u8>,
-    /// What a handle has just said that it waits for.
+    /// The waits that a handle has just requested.
     waits: Vec<Wait>,
     random: u64,
     kept: Kept,
-    /// While a request is sent whose answer nobody waits for: the client whose request it belongs to. Set only where
-    /// pools are counted.
-    teller: Option<T>,
+    /// While a request without a waiting client is sent: the client whose request caused it. Only
+    /// set where pools are counted.
+    for_client: Option<T>,
 }
 
-/// Where handles that only choose lead: to a server, or to a handle that does more.
+/// The end of a chain of handles that only select a child: a server, or a handle that does more.
 #[inline]
 fn hops(tree: &Tree, mut node: NodeId, request: &Request<'_>) -> Hop {
     loop {
@@ -164,7 +167,7 @@ impl<T: Copy> Walks<T> {
         self.trees.current().tree
     }
 
-    /// Whether requests are in the tree that was replaced so many trees ago, at least 1.
+    /// Whether requests are still in the tree that was replaced `ago` trees ago, at least 1.
     pub fn has_requests(&self, ago: u64) -> bool {
         self.trees.has_former(ago)
     }
@@ -228,9 +231,19 @@ impl<T: Copy> Walks<T> {
 
 impl<T: Copy> UnderWay<T> {
     fn new(seed: u64) -> Self {
-        let (frames, vacant, asks, scratch) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (frames, vacant, child_requests, scratch) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let (inside, waits, kept) = (Inside::default(), Vec::new(), Kept::default());
-        UnderWay { frames, inside, vacant, asks, scratch, waits, random: seed, kept, teller: None }
+        UnderWay {
+            frames,
+            inside,
+            vacant,
+            child_requests,
+            scratch,
+            waits,
+            random: seed,
+            kept,
+            for_client: None,
+        }
     }
 
     /// Sends a client's request to a handle, and answers it if that has its answer at once.
@@ -278,14 +291,14 @@ impl<T: Copy> UnderWay<T> {
             if self.kept.is_full() && !is_server {
                 return Some(Done::Made(Outcome::Busy));
             }
-            let first = self.asks.len();
-            let UnderWay { asks, scratch, random, waits, .. } = self;
+            let first = self.child_requests.len();
+            let UnderWay { child_requests, scratch, random, waits, .. } = self;
             let now_ms = facts.now_ms;
             let (domains, holds) = (planted.tree.domains(), Holds::No);
-            let mut cx = Cx { facts: *facts, now_ms, domains, asks, scratch, random, waits, holds };
+            let mut cx = Cx { facts: *facts, now_ms, domains, child_requests, scratch, random, waits, holds };
             let step = planted.tree.handle(node).enter(&mut cx, request);
-            if self.asks.len() > first && !matches!(step, Step::Await(_)) {
-                self.tell(planted, first, (request, facts), origin, sink);
+            if self.child_requests.len() > first && !matches!(step, Step::Await(_)) {
+                self.notify(planted, first, (request, facts), origin, sink);
             }
             match step {
                 Step::Tail(next) => node = next,
@@ -322,46 +335,47 @@ impl<T: Copy> UnderWay<T> {
         }
     }
 
-    /// Asks those whose answers nobody waits for, from `first` on.
+    /// Sends the requests from `first` on, whose replies are dropped.
     #[cold]
-    fn tell<S: Sink<Ticket = T>>(
+    fn notify<S: Sink<Ticket = T>>(
         &mut self,
         planted: Planted<'_>,
         first: usize,
         (request, facts): (&Request<'_>, &Facts),
-        teller: Origin<T>,
+        origin: Origin<T>,
         sink: &mut S,
     ) {
         let mut next = first;
-        while let Some(ask) = self.asks.get(next).copied() {
+        while let Some(child_request) = self.child_requests.get(next).copied() {
             next += 1;
             let mut key = RewriteBuffer::new();
-            if let Some(changed) = apply(&self.scratch, &ask.rewrite, request, &NO_ANSWER, &mut key) {
-                self.tell_one(planted, ask.node, (&changed, facts), teller, sink);
+            if let Some(changed) = apply(&self.scratch, &child_request.rewrite, request, &NO_ANSWER, &mut key)
+            {
+                self.notify_one(planted, child_request.node, (&changed, facts), origin, sink);
             }
         }
-        self.asks.truncate(first);
+        self.child_requests.truncate(first);
     }
 
-    /// Asks a child whose answer nobody waits for, for the request of `teller`.
-    fn tell_one<S: Sink<Ticket = T>>(
+    /// Sends a request whose reply is dropped, for the request of `origin`.
+    fn notify_one<S: Sink<Ticket = T>>(
         &mut self,
         planted: Planted<'_>,
         node: NodeId,
         (request, facts): (&Request<'_>, &Facts),
-        teller: Origin<T>,
+        origin: Origin<T>,
         sink: &mut S,
     ) {
-        let before = self.teller;
+        let before = self.for_client;
         if planted.tree.has_counted_pools() {
-            self.teller = self.client_of(teller).map(|(ticket, _)| ticket);
+            self.for_client = self.client_of(origin).map(|(ticket, _)| ticket);
         }
         self.descend(planted, node, request, facts, Origin::NoClient, sink);
-        self.teller = before;
+        self.for_client = before;
     }
 
-    /// A request comes to a server of a counted pool. Notifies the sink, if the request belongs to a client that has no
-    /// reply yet.
+    /// A request arrives at a server of a counted pool. Notifies the sink, if the request belongs
+    /// to a client without a reply.
     fn arrive<S: Sink<Ticket = T>>(
         &self,
         pool: CountedPool,
@@ -383,7 +397,7 @@ impl<T: Copy> UnderWay<T> {
                 Origin::Client(ticket) | Origin::Counted(ticket) => {
                     return Some((ticket, ArrivalWanted::Yes));
                 }
-                Origin::NoClient => return self.teller.map(|ticket| (ticket, ArrivalWanted::No)),
+                Origin::NoClient => return self.for_client.map(|ticket| (ticket, ArrivalWanted::No)),
                 Origin::Frame { frame, .. } => {
                     let it = &self.frames[frame as usize];
                     if it.phase == Phase::Settled {
@@ -395,8 +409,8 @@ impl<T: Copy> UnderWay<T> {
         }
     }
 
-    /// Does what a handle has said after it was given this answer: asks the children that it has named, from `first` on. Returns what the
-    /// handle answers, if it is satisfied, which it may be by those that have answered at once.
+    /// Carries out a handle's reaction to this answer: sends the requests to children, from `first`
+    /// on. Returns the handle's answer, if the replies so far are enough.
     fn pump<S: Sink<Ticket = T>>(
         &mut self,
         planted: Planted<'_>,
@@ -411,26 +425,31 @@ impl<T: Copy> UnderWay<T> {
         if !self.waits.is_empty() {
             done = self.pump_waits(planted, frame, request, sink);
         }
-        // What is asked for because of an answer that comes meanwhile has nothing to do with this one.
-        let of_answer = self.asks.len();
+        // Requests that a reply causes while this loop runs do not use this answer.
+        let of_answer = self.child_requests.len();
         let mut next = first;
-        while let Some(ask) = self.asks.get(next).copied() {
+        while let Some(child_request) = self.child_requests.get(next).copied() {
             let answer = if next < of_answer { answer } else { &NO_ANSWER };
             next += 1;
             let mut key = RewriteBuffer::new();
-            let changed = apply(&self.scratch, &ask.rewrite, request, answer, &mut key);
-            let Wanted::By(child) = ask.answer else {
+            let changed = apply(&self.scratch, &child_request.rewrite, request, answer, &mut key);
+            let Wanted::By(child) = child_request.answer else {
                 if let Some(changed) = changed {
-                    let teller = self.frames[frame as usize].origin;
-                    self.tell_one(planted, ask.node, (&changed, &facts), teller, sink);
+                    let origin = self.frames[frame as usize].origin;
+                    self.notify_one(planted, child_request.node, (&changed, &facts), origin, sink);
                 }
                 continue;
             };
             self.frames[frame as usize].outstanding += 1;
             let at_once = match changed {
-                Some(changed) => {
-                    self.descend(planted, ask.node, &changed, &facts, Origin::Frame { frame, child }, sink)
-                }
+                Some(changed) => self.descend(
+                    planted,
+                    child_request.node,
+                    &changed,
+                    &facts,
+                    Origin::Frame { frame, child },
+                    sink,
+                ),
                 None => Some(Done::Made(Outcome::LocalError)),
             };
             match at_once {
@@ -447,7 +466,7 @@ impl<T: Copy> UnderWay<T> {
                 }
             }
         }
-        self.asks.truncate(first);
+        self.child_requests.truncate(first);
         let is_lost = done.is_none() && self.frames[frame as usize].outstanding == 0;
         debug_assert!(
             !is_lost,
@@ -457,7 +476,8 @@ impl<T: Copy> UnderWay<T> {
         if is_lost { Some(Done::Made(Outcome::LocalError)) } else { done }
     }
 
-    /// Has the handle called again after the times that it waits for. Returns what it answers, if it is satisfied since it cannot wait.
+    /// Starts the timers that a handle requested. Returns the handle's answer, if there are no
+    /// timers and it is complete without them.
     #[cold]
     fn pump_waits<S: Sink<Ticket = T>>(
         &mut self,
@@ -480,7 +500,8 @@ impl<T: Copy> UnderWay<T> {
         done
     }
 
-    /// Gives a handle the answer of a child. What it asks for is at the end of `asks` then.
+    /// Passes the reply of a child to a handle. Its requests are then at the end of
+    /// `child_requests`.
     fn resume(
         &mut self,
         tree: &Tree,
@@ -490,12 +511,12 @@ impl<T: Copy> UnderWay<T> {
         answer: &Answer<'_>,
         now_ms: u64,
     ) -> Then {
-        let UnderWay { frames, asks, scratch, random, waits, kept, .. } = self;
+        let UnderWay { frames, child_requests, scratch, random, waits, kept, .. } = self;
         let it = &mut frames[frame as usize];
         it.outstanding -= 1;
         it.state.answers += 1;
         let (facts, domains, holds) = (it.facts, tree.domains(), Holds::No);
-        let mut cx = Cx { facts, now_ms, domains, asks, scratch, random, waits, holds };
+        let mut cx = Cx { facts, now_ms, domains, child_requests, scratch, random, waits, holds };
         let then = tree.handle(it.node).resume(&mut cx, &mut it.state, child, request, answer);
         match cx.holds {
             Holds::No => {}
@@ -599,7 +620,7 @@ impl<T: Copy> UnderWay<T> {
             return None;
         };
         let request = std::mem::take(&mut it.request);
-        let first = self.asks.len();
+        let first = self.child_requests.len();
         let then = self.resume(planted.tree, frame, child, &request.request(), answer, sink.now_ms());
         let done = self.pump(planted, frame, first, &request.request(), (then, answer), sink);
         self.frames[frame as usize].request = request;

@@ -46,7 +46,7 @@ impl Trees {
         None
     }
 
-    /// Whether the tree is still there that was replaced so many trees ago.
+    /// Whether the tree that was replaced `ago` trees ago is still needed.
     pub(super) fn has_former(&self, ago: u64) -> bool {
         self.former.iter().any(|(number, _)| u64::from(self.number.wrapping_sub(*number)) == ago)
     }

@@ -114,7 +114,7 @@ fn conditions() {
         "{}",
         &[
             (r#""@and(@not(@or(@bool(false),@bool(1))), @not(@bool(false)))""#, "false"),
-            // What is not needed is not expanded.
+            // Unused parts are not expanded.
             (
                 r#"["@and(@bool(0),@fail(x))", "@or(@bool(1),@fail(x))", "@if(@bool(1),abc,@fail(x))"]"#,
                 r#"[false,true,"abc"]"#,

@@ -1,4 +1,4 @@
-//! Configurations: what they come to, and what is wrong with them.
+//! Configurations: their results and their faults.
 
 mod accessors;
 mod built_ins;

@@ -1,4 +1,4 @@
-//! Pools: what is read, what warns, and what is refused.
+//! Pools: their members, warnings and errors.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +11,8 @@ use guira_routing::config::{
 use crate::{Files, read};
 
 /// The pool that `asked` names in a configuration with these pools, and the warnings.
-fn pool_of(files: &Files, pools: &str, asked: &str) -> Result<(Arc<Pool>, PoolsRead), ConfigError> {
-    let config = read(&format!("{{\"pools\": {pools},\n\"asked\": {asked}}}"))?.json;
+fn pool_of(files: &Files, pools: &str, wanted: &str) -> Result<(Arc<Pool>, PoolsRead), ConfigError> {
+    let config = read(&format!("{{\"pools\": {pools},\n\"asked\": {wanted}}}"))?.json;
     let mut pools = Pools::new(&config, files)?;
     let pool = pools.pool(config.get("asked").unwrap())?;
     Ok((pool, pools.finish()))
@@ -383,15 +383,16 @@ fn routes_name_or_define_pools() {
             {"name": "C", "servers": ["c:1"]}, "C"]}"#;
     let config = read(config).unwrap().json;
     let mut pools = Pools::new(&config, &files).unwrap();
-    let asked: Vec<Json> = config.get("list").unwrap().list("list").unwrap().to_vec();
+    let wanted: Vec<Json> = config.get("list").unwrap().list("list").unwrap().to_vec();
     let found: Vec<String> =
-        asked.iter().map(|json| address(&pools.pool(json).unwrap().servers[0])).collect();
+        wanted.iter().map(|json| address(&pools.pool(json).unwrap().servers[0])).collect();
     assert_eq!(found, ["a:1", "a:1", "a:1", "a:1", "c:1", "c:1"]);
     let warnings = shown(&pools.finish().warnings);
     assert_eq!(warnings, ["main:3: pool \"A\" is defined at main:1 already; this definition has no effect"]);
-    for (asked, reason) in [("1", "'pool' is an integer, an object expected"), ("{}", "'pool' has no 'name'")]
+    for (wanted, reason) in
+        [("1", "'pool' is an integer, an object expected"), ("{}", "'pool' has no 'name'")]
     {
-        assert_eq!(pool_of(&files, "{}", asked).unwrap_err().reason, reason);
+        assert_eq!(pool_of(&files, "{}", wanted).unwrap_err().reason, reason);
     }
 }
 

@@ -80,8 +80,8 @@ fn check(text: &str) {
     };
     let known = loaded.json.get("pools").and_then(|pools| pools.get("A")).map(|json| json.place.clone());
     if let Some(place) = known {
-        let asked = Json { place, value: guira_routing::config::Value::Text("A".into()) };
-        if let Err(error) = pools.pool(&asked) {
+        let wanted = Json { place, value: guira_routing::config::Value::Text("A".into()) };
+        if let Err(error) = pools.pool(&wanted) {
             check_error(&error, text);
         }
     }

@@ -3,21 +3,22 @@
 use crate::SourceError;
 use std::io;
 
-/// The number of every reason for which a dump thread ends that its writers took for final, which are told apart by their texts alone.
+/// The number for all fatal errors of a dump thread, which differ by their texts only.
 const FATAL: u16 = 1236;
-/// Transactions that are needed were purged, or are not there yet (MySQL).
+/// Needed transactions were purged, or do not exist yet (MySQL).
 const MISSING_NUMBERS: [u16; 2] = [1789, 1885];
 /// Another reader of this number has connected (MariaDB).
 const SAME_READER_NUMBER: u16 = 4052;
 
-/// What is said of a log that lacks what was asked for. Texts are those of `rpl_binlog_sender.cc` and `binlog.cc` of MySQL 5.7 to 9 and of `sql_repl.cc` of
-/// MariaDB, in small letters and without the words that were renamed (master and source, slave and replica).
+/// Texts of errors about a missing part of the log. They are those of `rpl_binlog_sender.cc` and
+/// `binlog.cc` of MySQL 5.7 to 9 and of `sql_repl.cc` of MariaDB, in small letters and without the
+/// words that were renamed (master and source, slave and replica).
 const MISSING: [&str; 12] = [
     // Purged.
     "purged required binary logs",
     "purged binary logs containing",
     "could not find gtid state requested",
-    // Never there, or not there any more.
+    // Never existed, or no longer exist.
     "has more gtids than the",
     "requested to start from gtid",
     "gtid state not found in binlog",
@@ -30,13 +31,15 @@ const MISSING: [&str; 12] = [
     "from position < 4",
 ];
 
-/// What the next connection may not meet, or tells the reason of: `RESET MASTER` takes the files away from below those who read them.
+/// Errors that the next connection may not meet, or may report with a clearer reason: `RESET
+/// MASTER` removes files while they are read.
 const PASSING: [&str; 3] =
     ["could not find next log", "i/o error reading log event", "memory allocation failed reading log event"];
 
 const SAME_READER: &str = "with the same server_uuid/server_id";
 
-/// What an error is if it is one of a reader of a log. Only what lacks changes is a gap, since a gap flushes caches.
+/// Classifies an error of a dump thread. Only missing changes are a gap, since a gap flushes
+/// caches.
 pub(super) fn of_log(code: u16, text: &str) -> Option<SourceError> {
     let says = {
         let text = text.to_ascii_lowercase();

@@ -10,7 +10,8 @@ use ring::rand::{SecureRandom, SystemRandom};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// What this client can do, as bits: long passwords, flags of columns, transactions, this protocol, answers to 20 bytes, names of plugins.
+/// The capabilities of this client, as bits: long passwords, flags of columns, transactions,
+/// protocol 4.1, 20-byte proofs, plugin names.
 const CAPABILITIES: u32 = 1 | 1 << 2 | 1 << 13 | 1 << 9 | 1 << 15 | 1 << 19;
 const TLS: u32 = 1 << 11;
 /// utf8mb4_general_ci.
@@ -20,26 +21,28 @@ const CHALLENGE: usize = 20;
 /// The longest file with a key, in bytes.
 const KEY_FILE_MAX: u64 = 64 << 10;
 
-/// What `caching_sha2_password` says beside a challenge: that the proof was enough, or that it wants the password itself.
+/// Messages of `caching_sha2_password` beside a challenge: the proof was enough, or the server
+/// wants the password itself.
 const PROOF_WAS_ENOUGH: u8 = 3;
 const PASSWORD_IS_WANTED: u8 = 4;
-/// Asks for the key that encrypts it.
-const ASK_FOR_KEY: u8 = 2;
+/// Requests the key that encrypts the password.
+const REQUEST_KEY: u8 = 2;
 
-/// What encrypts a password for a server that wants it itself, over a connection that others may listen to.
+/// The key that encrypts a password if the server wants the password itself and the connection is
+/// not private.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum PasswordKey {
-    /// It is not sent then.
+    /// Without a key the password is not sent.
     #[default]
     Missing,
-    /// The one in this file, which is read for each connection.
+    /// The key in this file, which is read for each connection.
     File(PathBuf),
-    /// The one that the server sends, whoever it is.
+    /// The key that the server sends, unverified.
     OfServer,
 }
 
 impl PasswordKey {
-    /// Whether it can be used, as far as that can be known without the server.
+    /// Checks that the key can be used, as far as possible without the server.
     ///
     /// # Errors
     /// When its file cannot be read, or has no key.
@@ -78,7 +81,7 @@ fn greeting(packet: &[u8]) -> Option<Greeting> {
     challenge[..8].copy_from_slice(bytes.take(8)?);
     bytes.take(1)?;
     let has_tls = u32::from(bytes.u16()?) & TLS != 0;
-    // Charset, status, more capabilities, the length of the challenge, and what is reserved.
+    // Charset, status, more capabilities, the length of the challenge, and reserved bytes.
     bytes.take(1 + 2 + 2 + 1 + 10)?;
     challenge[8..].copy_from_slice(bytes.take(12)?);
     bytes.take(1)?;
@@ -113,7 +116,7 @@ pub(super) fn log_in<S: Read + Write>(
                 "the database does not support TLS: set its ssl_cert and ssl_key".to_owned(),
             ));
         }
-        // This much of the answer asks for it; all of it follows once nobody can listen.
+        // The first part requests TLS; the whole reply follows encrypted.
         packets.write(&answer)?;
         encrypt(packets.below()?)?;
     }
@@ -124,24 +127,24 @@ pub(super) fn log_in<S: Read + Write>(
     answer.extend(proof);
     answer.extend(plugin.name().bytes().chain([0]));
     packets.write(&answer)?;
-    let mut asked = Asked { plugin, challenge: challenge.to_vec() };
+    let mut auth = AuthSwitch { plugin, challenge: challenge.to_vec() };
     loop {
         let packet = packets.read()?.bytes;
         match packet {
             [0, ..] => return Ok(version),
             [0xff, ..] => return Err(refusal(packet)),
             [0xfe, again @ ..] => {
-                asked = Asked::read(again, &login.user)?;
-                let proof = asked.plugin.proof(&login.password, &asked.challenge);
+                auth = AuthSwitch::read(again, &login.user)?;
+                let proof = auth.plugin.proof(&login.password, &auth.challenge);
                 packets.write(&proof)?;
             }
             [1, PROOF_WAS_ENOUGH] => {}
-            [1, PASSWORD_IS_WANTED] if asked.plugin == Plugin::CachingSha2 && is_private => {
+            [1, PASSWORD_IS_WANTED] if auth.plugin == Plugin::CachingSha2 && is_private => {
                 packets.write(&ended(&login.password))?;
             }
-            [1, PASSWORD_IS_WANTED] if asked.plugin == Plugin::CachingSha2 => {
+            [1, PASSWORD_IS_WANTED] if auth.plugin == Plugin::CachingSha2 => {
                 let key = public_key(packets, key, &login.user)?;
-                packets.write(&encrypted(login, &asked.challenge, &key)?)?;
+                packets.write(&encrypted(login, &auth.challenge, &key)?)?;
             }
             _ => return Err(SourceError::Malformed("the reply to the login")),
         }
@@ -150,12 +153,12 @@ pub(super) fn log_in<S: Read + Write>(
 
 /// How a server wants it to be shown that a password is known.
 #[derive(Debug)]
-struct Asked {
+struct AuthSwitch {
     plugin: Plugin,
     challenge: Vec<u8>,
 }
 
-impl Asked {
+impl AuthSwitch {
     /// Reads a packet that wants it otherwise.
     fn read(packet: &[u8], user: &str) -> Result<Self, SourceError> {
         let mut bytes = Bytes(packet);
@@ -167,7 +170,7 @@ impl Asked {
             ))
         })?;
         let challenge = bytes.0.strip_suffix(&[0]).unwrap_or(bytes.0).to_vec();
-        Ok(Asked { plugin, challenge })
+        Ok(AuthSwitch { plugin, challenge })
     }
 }
 
@@ -183,7 +186,7 @@ fn public_key<S: Read + Write>(
         ))),
         PasswordKey::File(path) => read_key(path),
         PasswordKey::OfServer => {
-            packets.write(&[ASK_FOR_KEY])?;
+            packets.write(&[REQUEST_KEY])?;
             let packet = packets.read()?.bytes;
             if packet.first() == Some(&0xff) {
                 return Err(refusal(packet));
@@ -263,14 +266,14 @@ mod tests {
             let plain = None::<fn(&mut Script) -> std::io::Result<()>>;
             let (reach, key) = (Reach::Network, PasswordKey::Missing);
             let version = super::log_in(&mut packets, &login, plain, reach, &key)?;
-            Ok::<_, SourceError>((version, packets.told().to_vec()))
+            Ok::<_, SourceError>((version, packets.sent().to_vec()))
         };
-        let (version, told) = log_in(&[OK]).unwrap();
+        let (version, sent) = log_in(&[OK]).unwrap();
         assert!(version.contains("MariaDB"));
-        assert!(told.ends_with(b"mysql_native_password\0"));
+        assert!(sent.ends_with(b"mysql_native_password\0"));
         let again = b"\xfemysql_native_password\0ABCDEFGHIJKLMNOPQRST\0";
-        let (_, told) = log_in(&[again, OK]).unwrap();
-        assert!(told.ends_with(&Plugin::Native.proof(b"pw", b"ABCDEFGHIJKLMNOPQRST")));
+        let (_, sent) = log_in(&[again, OK]).unwrap();
+        assert!(sent.ends_with(&Plugin::Native.proof(b"pw", b"ABCDEFGHIJKLMNOPQRST")));
         let refused = log_in(&[b"\xff\x15\x04#28000Access denied for user"]).unwrap_err();
         assert_eq!(refused.to_string(), "the database rejected the login: Access denied for user (1045)");
         let other = log_in(&[b"\xfeclient_ed25519\0salt"]).unwrap_err();
@@ -287,14 +290,14 @@ mod tests {
             let end = |_: &mut Script| Err(io::Error::other("a handshake"));
             let error =
                 log_in(&mut packets, &login, Some(end), Reach::Network, &PasswordKey::Missing).unwrap_err();
-            (error.to_string(), packets.told().to_vec())
+            (error.to_string(), packets.sent().to_vec())
         };
         let with_tls = unhex(&GREETING.replacen("fef7", "feff", 1));
-        let (error, told) = encrypted(&with_tls, b"");
-        assert_eq!((&*error, told.len()), ("a handshake", 4 + 32));
-        assert_eq!(told[..8], *b"\x20\0\0\x01\x05\xaa\x08\0");
-        let (error, told) = encrypted(&unhex(GREETING), b"");
-        assert!(error.contains("does not support TLS") && told.is_empty(), "{error}");
+        let (error, sent) = encrypted(&with_tls, b"");
+        assert_eq!((&*error, sent.len()), ("a handshake", 4 + 32));
+        assert_eq!(sent[..8], *b"\x20\0\0\x01\x05\xaa\x08\0");
+        let (error, sent) = encrypted(&unhex(GREETING), b"");
+        assert!(error.contains("does not support TLS") && sent.is_empty(), "{error}");
         let (error, _) = encrypted(&with_tls, OK);
         assert!(error.contains("before TLS"), "{error}");
     }
@@ -306,15 +309,15 @@ mod tests {
     const CHALLENGE: &str = "0110595a4430371f6f77337b1f762f2a6a3f5a1c";
     const WANTED: &[u8] = &[1, PASSWORD_IS_WANTED];
 
-    /// What MySQL is told after its greeting, if it says this, packet by packet.
-    fn told_to_mysql(
+    /// The packets that are sent to MySQL after its greeting, if its replies are `answers`.
+    fn sent_to_mysql(
         answers: &[&[u8]],
         reach: Reach,
         key: &PasswordKey,
     ) -> Result<Vec<Vec<u8>>, SourceError> {
         let (mut says_all, greeting) = (Vec::new(), unhex(MYSQL));
         for (index, packet) in [&greeting[..]].iter().chain(answers).enumerate() {
-            // A packet that says that a proof was enough is followed by another one of the server.
+            // A packet that accepts the proof is followed by another one of the server.
             let number = if answers.first() == Some(&&[1, PROOF_WAS_ENOUGH][..]) && index == 2 {
                 3
             } else {
@@ -328,51 +331,51 @@ mod tests {
         *packets.script_mut() = std::io::Cursor::new(says_all);
         let login = Login { user: "guira".to_owned(), password: b"pw".to_vec() };
         super::log_in(&mut packets, &login, None::<fn(&mut Script) -> io::Result<()>>, reach, key)?;
-        let (mut told, mut rest) = (Vec::new(), packets.told());
+        let (mut sent, mut rest) = (Vec::new(), packets.sent());
         while let Some((head, behind)) = rest.split_first_chunk::<4>() {
             let (packet, behind) = behind.split_at(usize::from(head[0]) | usize::from(head[1]) << 8);
-            told.push(packet.to_vec());
+            sent.push(packet.to_vec());
             rest = behind;
         }
-        Ok(told)
+        Ok(sent)
     }
 
     #[test]
     fn mysql_is_shown_a_proof_and_told_the_password_only_where_nobody_listens() {
         let proof = Plugin::CachingSha2.proof(b"pw", &unhex(CHALLENGE));
         let enough = [&[1, PROOF_WAS_ENOUGH][..], OK];
-        let told = told_to_mysql(&enough, Reach::Network, &PasswordKey::Missing).unwrap();
+        let sent = sent_to_mysql(&enough, Reach::Network, &PasswordKey::Missing).unwrap();
         let end = [&[32][..], &proof, b"caching_sha2_password\0"].concat();
-        assert!(told.len() == 1 && told[0].ends_with(&end));
-        let told = told_to_mysql(&[WANTED, OK], Reach::Local, &PasswordKey::Missing).unwrap();
-        assert_eq!(told[1..], [b"pw\0"]);
-        let error = told_to_mysql(&[WANTED, OK], Reach::Network, &PasswordKey::Missing).unwrap_err();
+        assert!(sent.len() == 1 && sent[0].ends_with(&end));
+        let sent = sent_to_mysql(&[WANTED, OK], Reach::Local, &PasswordKey::Missing).unwrap();
+        assert_eq!(sent[1..], [b"pw\0"]);
+        let error = sent_to_mysql(&[WANTED, OK], Reach::Network, &PasswordKey::Missing).unwrap_err();
         assert!(error.to_string().contains("the password of guira would be sent unencrypted"), "{error}");
         assert!(!error.is_passing());
         let native = b"\xfemysql_native_password\0ABCDEFGHIJKLMNOPQRST\0";
-        let told = told_to_mysql(&[native, OK], Reach::Network, &PasswordKey::Missing).unwrap();
-        assert_eq!(told[1..], [Plugin::Native.proof(b"pw", b"ABCDEFGHIJKLMNOPQRST")]);
-        let error = told_to_mysql(&[native, WANTED], Reach::Local, &PasswordKey::Missing).unwrap_err();
+        let sent = sent_to_mysql(&[native, OK], Reach::Network, &PasswordKey::Missing).unwrap();
+        assert_eq!(sent[1..], [Plugin::Native.proof(b"pw", b"ABCDEFGHIJKLMNOPQRST")]);
+        let error = sent_to_mysql(&[native, WANTED], Reach::Local, &PasswordKey::Missing).unwrap_err();
         assert!(matches!(error, SourceError::Malformed(_)), "that is no answer of that way: {error}");
     }
 
     #[test]
     fn a_password_is_encrypted_by_the_key_of_the_server_or_of_a_file() {
         let key = [&[1], KEY.as_bytes()].concat();
-        let told = told_to_mysql(&[WANTED, &key, OK], Reach::Network, &PasswordKey::OfServer).unwrap();
-        assert_eq!((&*told[1], told[2].len()), (&[ASK_FOR_KEY][..], 256));
+        let sent = sent_to_mysql(&[WANTED, &key, OK], Reach::Network, &PasswordKey::OfServer).unwrap();
+        assert_eq!((&*sent[1], sent[2].len()), (&[REQUEST_KEY][..], 256));
         let error =
-            told_to_mysql(&[WANTED, b"\x01no key"], Reach::Network, &PasswordKey::OfServer).unwrap_err();
+            sent_to_mysql(&[WANTED, b"\x01no key"], Reach::Network, &PasswordKey::OfServer).unwrap_err();
         assert!(error.to_string().contains("the public key"), "{error}");
         let scratch = Scratch::new();
         let file = PasswordKey::File(scratch.write("key.pem", KEY));
-        let told = told_to_mysql(&[WANTED, OK], Reach::Network, &file).unwrap();
-        assert_eq!((told.len(), told[1].len()), (2, 256));
+        let sent = sent_to_mysql(&[WANTED, OK], Reach::Network, &file).unwrap();
+        assert_eq!((sent.len(), sent[1].len()), (2, 256));
         scratch.write("key.pem", "no key");
-        let error = told_to_mysql(&[WANTED, OK], Reach::Network, &file).unwrap_err();
+        let error = sent_to_mysql(&[WANTED, OK], Reach::Network, &file).unwrap_err();
         assert!(error.to_string().contains("key.pem has no RSA public key"), "{error}");
         let none = PasswordKey::File(scratch.file("none"));
-        let error = told_to_mysql(&[WANTED, OK], Reach::Network, &none).unwrap_err();
+        let error = sent_to_mysql(&[WANTED, OK], Reach::Network, &none).unwrap_err();
         assert!(error.to_string().contains("cannot read") && error.is_passing(), "{error}");
     }
 }

@@ -24,20 +24,20 @@ pub use packet::Packets;
 pub use query::{each_row, execute, identifier, literal, printable, refusal, row, rows};
 use std::time::Duration;
 
-/// The connection has failed if nothing was heard for so long.
+/// A connection that was silent for this long has failed.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 
-/// Connects and logs in; tells the server's version too.
+/// Connects and logs in. Returns the server's version too.
 pub fn connect(server: &Server) -> Result<(Packets<Wire>, String), SourceError> {
     connect_with(server, &PasswordKey::Missing)
 }
 
-/// The same, with what may encrypt the password.
+/// Like [`connect`], with a key that may encrypt the password.
 pub fn connect_with(server: &Server, key: &PasswordKey) -> Result<(Packets<Wire>, String), SourceError> {
     open(server, key, SILENCE_MAX)
 }
 
-/// Connects as one who gives the server up when it says nothing for so long.
+/// Like [`connect`], for a connection that fails when the server is silent for `silence_max`.
 pub fn connect_within(server: &Server, silence_max: Duration) -> Result<Packets<Wire>, SourceError> {
     open(server, &PasswordKey::Missing, silence_max).map(|(packets, _)| packets)
 }

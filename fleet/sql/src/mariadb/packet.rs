@@ -1,12 +1,13 @@
-//! Packets: pieces of bytes with a length and a number. Long ones come in several.
+//! Packets: bytes with a length and a sequence number. Long packets are split.
 
 use std::io::{self, BufReader, Read, Write};
 
-/// The most that one piece has; a longer packet goes on in the next.
+/// The most bytes of one piece; a longer packet continues in the next.
 const PIECE_MAX: usize = 0xff_ffff;
-/// What is kept of a packet. It is far more than a statement or a row should have, and bounds what a server can make this process hold.
+/// The most bytes of a packet that are kept. It is far more than a statement or a row should have,
+/// and bounds the memory that a server can make this process use.
 const KEPT_MAX: usize = 64 << 20;
-/// Memory of a long packet is given back.
+/// The buffer of a longer packet is freed after its use.
 const CAPACITY_MAX: usize = 1 << 20;
 const BUFFER: usize = 64 << 10;
 
@@ -30,10 +31,10 @@ impl<S: Read + Write> Packets<S> {
         Packets { stream: BufReader::with_capacity(BUFFER, stream), number: 0, payload: Vec::new() }
     }
 
-    /// What is below, to begin TLS on it.
+    /// The stream below, to start TLS on it.
     ///
     /// # Errors
-    /// When something has come that would not be encrypted.
+    /// When unencrypted data has arrived that TLS would not cover.
     pub(super) fn below(&mut self) -> io::Result<&mut S> {
         if !self.is_drained() {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "the database sent data before TLS"));
@@ -86,7 +87,7 @@ impl<S: Read + Write> Packets<S> {
         }
     }
 
-    /// Sends an answer: what is read next follows it.
+    /// Sends a packet of a reply: the next read continues its sequence.
     pub fn write(&mut self, payload: &[u8]) -> io::Result<()> {
         let length = u32::try_from(payload.len()).ok().filter(|length| (*length as usize) < PIECE_MAX);
         let length = length.ok_or(io::ErrorKind::InvalidInput)?.to_le_bytes();
@@ -103,16 +104,16 @@ impl<S: Read + Write> Packets<S> {
     }
 }
 
-/// A server that has said everything already, for tests.
+/// A server whose replies are all scripted, for tests.
 #[cfg(test)]
 pub(super) mod testing {
     use super::*;
 
-    /// What a server says, and what it was told.
+    /// A scripted server, and the bytes that were sent to it.
     #[derive(Debug, Default)]
     pub(in super::super) struct Script {
         pub(in super::super) says: io::Cursor<Vec<u8>>,
-        pub(in super::super) told: Vec<u8>,
+        pub(in super::super) sent: Vec<u8>,
     }
 
     impl Read for Script {
@@ -123,7 +124,7 @@ pub(super) mod testing {
 
     impl Write for Script {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.told.write(bytes)
+            self.sent.write(bytes)
         }
         fn flush(&mut self) -> io::Result<()> {
             Ok(())
@@ -138,15 +139,15 @@ pub(super) mod testing {
             bytes.push(first + index as u8);
             bytes.extend_from_slice(packet);
         }
-        Packets::new(Script { says: io::Cursor::new(bytes), told: Vec::new() })
+        Packets::new(Script { says: io::Cursor::new(bytes), sent: Vec::new() })
     }
 
     impl Packets<Script> {
-        pub(in super::super) fn told(&self) -> &[u8] {
-            &self.stream.get_ref().told
+        pub(in super::super) fn sent(&self) -> &[u8] {
+            &self.stream.get_ref().sent
         }
 
-        /// What it is going to say.
+        /// The replies that are still to come.
         pub(in super::super) fn script_mut(&mut self) -> &mut io::Cursor<Vec<u8>> {
             &mut self.stream.get_mut().says
         }
@@ -166,7 +167,7 @@ mod tests {
     }
 
     fn packets(pieces: &[Vec<u8>]) -> Packets<Script> {
-        Packets::new(Script { says: io::Cursor::new(pieces.concat()), told: Vec::new() })
+        Packets::new(Script { says: io::Cursor::new(pieces.concat()), sent: Vec::new() })
     }
 
     #[test]
@@ -174,9 +175,9 @@ mod tests {
         let mut packets = says(0, &[b"one", b"", b"two"]);
         assert_eq!(packets.read().unwrap().bytes, b"one");
         packets.write(b"answer").unwrap();
-        assert_eq!(packets.told(), b"\x06\0\0\x01answer");
+        assert_eq!(packets.sent(), b"\x06\0\0\x01answer");
         packets.command(b"ask").unwrap();
-        assert_eq!(packets.told()[10..], *b"\x03\0\0\0ask");
+        assert_eq!(packets.sent()[10..], *b"\x03\0\0\0ask");
     }
 
     #[test]

@@ -24,7 +24,7 @@ impl Plugin {
         Self::NAMES[self as usize].1
     }
 
-    /// What shows that a password is known to whoever has sent this challenge.
+    /// The proof of a password for this challenge.
     pub(super) fn proof(self, password: &[u8], challenge: &[u8]) -> Vec<u8> {
         match self {
             _ if password.is_empty() => Vec::new(),
@@ -46,12 +46,12 @@ impl Plugin {
     }
 }
 
-/// A password as it is sent itself: with a zero at its end.
+/// A password as sent in clear text, with a zero at its end.
 pub(super) fn ended(password: &[u8]) -> Vec<u8> {
     [password, &[0]].concat()
 }
 
-/// What is encrypted of a password, so that it is another for each challenge.
+/// The password in a form that depends on the challenge, for encryption.
 pub(super) fn mixed(password: &[u8], challenge: &[u8]) -> Vec<u8> {
     ended(password).iter().zip(challenge.iter().cycle()).map(|(byte, mask)| byte ^ mask).collect()
 }

@@ -11,14 +11,14 @@ const COM_QUERY: u8 = 3;
 /// The end of rows is shorter than a row that begins like it.
 const END_MAX: usize = 9;
 
-/// Who it is is not known, has another password, may not come from there, or is locked out.
+/// Errors of a login: an unknown user, a wrong password, a forbidden host, a locked account.
 const LOGIN: [u16; 4] = [1045, 1130, 1698, 3118];
 /// Errors that another connection may not have: too many connections, or of a user; no memory or thread for one; a shutdown, network errors, limits of a user, a host
 /// that has failed too often, and a connection or statement that was killed.
 const PASSING: [u16; 15] =
     [1040, 1041, 1053, 1077, 1129, 1135, 1152, 1158, 1159, 1160, 1161, 1203, 1226, 1317, 1927];
 
-/// What a database says, as it may stand in a line of the log.
+/// A text of a database in a form that fits in one line of the log.
 pub fn printable(text: &[u8]) -> String {
     String::from_utf8_lossy(text).replace(char::is_control, " ")
 }
@@ -51,7 +51,7 @@ pub fn execute<S: Read + Write>(packets: &mut Packets<S>, statement: &str) -> Re
     }
 }
 
-/// Asks for rows, and passes the values of each on; NULL is none.
+/// Sends a query, and passes on the values of each row; NULL is `None`.
 pub fn each_row<S: Read + Write>(
     packets: &mut Packets<S>,
     statement: &str,
@@ -92,7 +92,7 @@ fn values(packet: &[u8], columns: usize) -> Option<Vec<Option<&[u8]>>> {
     (0..columns).map(value).collect()
 }
 
-/// Asks for rows of texts; NULL is an empty one.
+/// Queries rows of texts; NULL is an empty text.
 pub fn rows<S: Read + Write>(
     packets: &mut Packets<S>,
     statement: &str,
@@ -113,7 +113,7 @@ pub fn identifier(name: &str) -> String {
     format!("`{}`", name.replace('`', "``"))
 }
 
-/// Asks for one row of `N` texts; NULL is an empty one.
+/// Queries one row of `N` texts; NULL is an empty text.
 pub fn row<S: Read + Write, const N: usize>(
     packets: &mut Packets<S>,
     statement: &str,
@@ -131,7 +131,7 @@ mod tests {
     fn statements_are_sent_and_rows_read() {
         let mut packets = says(1, &[&[0, 0, 0, 2, 0, 0, 0]]);
         execute(&mut packets, "SET @a=1").unwrap();
-        assert_eq!(packets.told(), b"\x09\0\0\0\x03SET @a=1");
+        assert_eq!(packets.sent(), b"\x09\0\0\0\x03SET @a=1");
         // As MariaDB 10.11.19 has answered, but for the descriptions, which are not looked at.
         let mut packets = says(
             1,

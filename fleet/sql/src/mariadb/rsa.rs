@@ -1,4 +1,4 @@
-//! What a server's RSA key encrypts: a password that is sent where others may listen.
+//! Encrypts a password with the server's RSA key, for connections that are not private.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -13,12 +13,12 @@ const INTEGER: u8 = 0x02;
 const BITS: u8 = 0x03;
 const SEQUENCE: u8 = 0x30;
 
-/// A key that anybody may have.
+/// An RSA public key.
 #[derive(Debug)]
 pub(super) struct PublicKey {
     modulus: BigUint,
     exponent: BigUint,
-    /// Of the modulus, in bytes.
+    /// The length of the modulus in bytes.
     length: usize,
 }
 
@@ -64,7 +64,7 @@ impl PublicKey {
     }
 }
 
-/// What is inside a value of this kind, and what is behind it.
+/// The contents of a DER value of this kind, and the bytes behind it.
 fn value(der: &[u8], kind: u8) -> Option<(&[u8], &[u8])> {
     const LONG: u8 = 0x80;
     let (head, rest) = der.split_first_chunk::<2>()?;
@@ -81,7 +81,7 @@ fn value(der: &[u8], kind: u8) -> Option<(&[u8], &[u8])> {
     if head[0] == kind { rest.split_at_checked(length) } else { None }
 }
 
-/// Mixes into `bytes` what comes of `seed` (MGF1).
+/// Masks `bytes` with the output of MGF1 for `seed`.
 fn mask(bytes: &mut [u8], seed: &[u8]) {
     for (index, piece) in bytes.chunks_mut(HASH).enumerate() {
         let hash = Sha1::new().chain_update(seed).chain_update((index as u32).to_be_bytes()).finalize();

@@ -12,13 +12,12 @@ use ring::rand::{SecureRandom, SystemRandom};
 use std::io::{self, Read};
 use std::time::Duration;
 
-/// What is asked for in the place of a version, and the version of the protocol.
+/// The number that requests TLS in place of a version, and the version of the protocol.
 const TLS_REQUEST: u32 = 80_877_103;
 const PROTOCOL: u32 = 3 << 16;
 
-/// How long each answer before the login may take.
+/// The timeout of each reply before the login.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// Bytes of a nonce.
 const NONCE: usize = 18;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +90,7 @@ enum Sasl {
     Shown,
 }
 
-/// Proves who we are in whatever way the database wants it, until it can be asked something.
+/// Logs in with whichever method the database selects, until it is ready for a query.
 fn log_in(messages: &mut Messages, login: &Login) -> Result<(), SourceError> {
     let Login { user, password } = login;
     let is_private = messages.wire().is_private();
@@ -109,7 +108,7 @@ fn log_in(messages: &mut Messages, login: &Login) -> Result<(), SourceError> {
         }
         let mut bytes = Bytes(message.body);
         let answer = match bytes.big(4).ok_or_else(wrong)? {
-            // One that should prove that it knows the password too has to do so.
+            // Logged in. With SASL, the server must have proved by now that it knows the password.
             0 if matches!(sasl, Sasl::None | Sasl::Shown) => continue,
             3 if is_private => [password, &[0][..]].concat(),
             3 => {
@@ -173,7 +172,7 @@ fn md5_proof(user: &str, password: &[u8], salt: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::message::testing::{says, told};
+    use super::super::message::testing::{says, sent};
     use super::*;
 
     const READY: [(u8, &[u8]); 4] =
@@ -183,7 +182,7 @@ mod tests {
         let all: Vec<(u8, &[u8])> = [(b'R', request)].into_iter().chain(READY).collect();
         let (mut messages, server) = says(&all);
         let login = Login { user: "guira".to_owned(), password: b"pw".to_vec() };
-        log_in(&mut messages, &login).map(|()| told(messages, server))
+        log_in(&mut messages, &login).map(|()| sent(messages, server))
     }
 
     #[test]

@@ -7,28 +7,29 @@ use guira_sync::stop::Stop;
 use std::io::{self, Read};
 use std::time::Duration;
 
-/// What is kept of a message. It is far more than a row should have, and bounds what a server can make this process hold.
+/// The most bytes of a message that are kept. It is far more than a row should have, and bounds the
+/// memory that a server can make this process use.
 const KEPT_MAX: usize = 64 << 20;
-/// Memory of a long message is given back.
+/// The buffer of a longer message is freed after its use.
 const CAPACITY_MAX: usize = 1 << 20;
 const BUFFER: usize = 64 << 10;
 /// The letter and the length, which counts itself.
 const HEAD: usize = 5;
 
-/// How long an answer may take.
+/// The timeout of a reply.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 pub struct Messages {
     wire: Wire,
     stop: Stop,
-    /// How long nothing may come.
+    /// The longest silence.
     patience: Duration,
     buffer: Vec<u8>,
-    /// What was read and not taken yet.
+    /// The unread part of the buffer.
     start: usize,
     end: usize,
-    /// What is left of a message that was cut.
+    /// The bytes of a truncated message that are still to be skipped.
     skip: usize,
 }
 
@@ -36,7 +37,7 @@ pub struct Messages {
 pub struct Message<'a> {
     pub kind: u8,
     pub body: &'a [u8],
-    /// Whether this is all of it, and not the first 64 MiB.
+    /// Whether the message is complete, and not the first 64 MiB only.
     pub is_whole: bool,
 }
 
@@ -55,7 +56,7 @@ impl Messages {
         self.wire.writer()
     }
 
-    /// Nothing may come for so long from here on.
+    /// Sets how long the database may be silent.
     pub fn set_patience(&mut self, patience: Duration) {
         self.patience = patience;
     }
@@ -97,7 +98,7 @@ impl Messages {
         })
     }
 
-    /// How long the next message is: what is kept of it, and all of it.
+    /// The kept and the whole length of the next message.
     fn pending(&self) -> io::Result<Option<(usize, usize)>> {
         let Some(head) = self.buffer[self.start..self.end].first_chunk::<HEAD>() else {
             return Ok(None);
@@ -110,7 +111,7 @@ impl Messages {
         Ok(Some(((length + 1).min(KEPT_MAX), length + 1)))
     }
 
-    /// Reads what is there into a buffer that has room for `needed` bytes.
+    /// Reads available bytes into a buffer with room for `needed` bytes.
     fn fill(&mut self, needed: usize, since: &Stopwatch) -> Result<(), SourceError> {
         self.buffer.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);
@@ -144,13 +145,13 @@ impl Messages {
     }
 }
 
-/// A message as it is sent.
+/// A message with its header.
 pub fn framed(kind: u8, body: &[u8]) -> io::Result<Vec<u8>> {
     let length = u32::try_from(body.len() + 4).map_err(|_| io::ErrorKind::InvalidInput)?;
     Ok([&[kind], &length.to_be_bytes()[..], body].concat())
 }
 
-/// A server that has said everything already, for tests.
+/// A server whose replies are all scripted, for tests.
 #[cfg(any(test, feature = "testing"))]
 pub(crate) mod testing {
     use super::{Messages, Stop, Wire, framed};
@@ -166,17 +167,17 @@ pub(crate) mod testing {
         (Messages::new(Wire::over_unix(ours).unwrap(), &Stop::default()).unwrap(), theirs)
     }
 
-    pub fn told(messages: Messages, mut server: UnixStream) -> Vec<u8> {
+    pub fn sent(messages: Messages, mut server: UnixStream) -> Vec<u8> {
         drop(messages);
-        let mut told = Vec::new();
-        server.read_to_end(&mut told).unwrap();
-        told
+        let mut sent = Vec::new();
+        server.read_to_end(&mut sent).unwrap();
+        sent
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::testing::{says, told};
+    use super::testing::{says, sent};
     use super::*;
     use guira_sync::thread;
     use std::io::Write;
@@ -191,7 +192,7 @@ mod tests {
         assert_eq!(messages.read().unwrap().body, b"two");
         assert!(messages.is_drained());
         messages.write(b'Q', b"SELECT 1\0").unwrap();
-        assert_eq!(told(messages, server), b"Q\0\0\0\x0dSELECT 1\0");
+        assert_eq!(sent(messages, server), b"Q\0\0\0\x0dSELECT 1\0");
     }
 
     #[test]

@@ -11,16 +11,16 @@ const PASSING_CLASSES: [&str; 3] = ["08", "53", "57"];
 const LOGIN_CLASS: &str = "28";
 /// An object is in use: the slot, by a connection whose end the database has not noticed yet, or by another invalidator.
 const OBJECT_IN_USE: &str = "55006";
-/// A file of the log is not there any more.
+/// A file of the log no longer exists.
 const UNDEFINED_FILE: &str = "58P01";
 
 /// The type of columns of bytes.
 const BYTEA: u64 = 17;
 
-/// A row of texts; NULL is none.
+/// A row of texts; NULL is `None`.
 pub type Row = Vec<Option<String>>;
 
-/// What an error says, in one line.
+/// The text of an error message, in one line.
 pub fn refusal(body: &[u8]) -> SourceError {
     let mut bytes = Bytes(body);
     let (mut code, mut text) = (String::new(), String::new());
@@ -87,7 +87,7 @@ pub fn first_row(
     statement: &str,
     values: &[&[u8]],
 ) -> Result<Option<Vec<Option<Vec<u8>>>>, SourceError> {
-    ask(messages, statement, values)?;
+    send_query(messages, statement, values)?;
     let (mut found, mut kinds, mut refused) = (None, Vec::new(), None);
     loop {
         let message = messages.read()?;
@@ -112,7 +112,7 @@ pub fn first_row(
 }
 
 /// Sends a statement with its values, and that its first row is wanted.
-fn ask(messages: &Messages, statement: &str, values: &[&[u8]]) -> io::Result<()> {
+fn send_query(messages: &Messages, statement: &str, values: &[&[u8]]) -> io::Result<()> {
     let count = u16::try_from(values.len()).map_err(|_| io::ErrorKind::InvalidInput)?.to_be_bytes();
     // Neither the statement nor the portal has a name; the types of values are what the statement makes of them.
     let parse = [&[0], statement.as_bytes(), &[0, 0, 0]].concat();
@@ -185,7 +185,7 @@ pub fn identifier(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::message::testing::{says, told};
+    use super::super::message::testing::{says, sent};
     use super::*;
 
     #[test]
@@ -195,7 +195,7 @@ mod tests {
         let (mut messages, server) = says(&answers);
         let rows = query(&mut messages, "SELECT 1").unwrap();
         assert_eq!(rows, [[Some("ab".to_owned()), None, Some(String::new())]]);
-        assert_eq!(told(messages, server), b"Q\0\0\0\x0dSELECT 1\0");
+        assert_eq!(sent(messages, server), b"Q\0\0\0\x0dSELECT 1\0");
         for length in 1..row.len() {
             let cut = [(b'D', &row[..length])];
             assert!(query(&mut says(&cut).0, "SELECT 1").is_err(), "{length} bytes");
@@ -215,8 +215,8 @@ mod tests {
         let (mut messages, server) = says(&answers);
         let found = first_row(&mut messages, "SELECT $1", &[b"it's", b""]).unwrap();
         assert_eq!(found, Some(vec![Some(vec![0, 255]), None, Some(vec![0, 255])]));
-        let sent = b"P\0\0\0\x11\0SELECT $1\0\0\0B\0\0\0\x18\0\0\0\0\0\x02\0\0\0\x04it's\0\0\0\0\0\0D\0\0\0\x06P\0E\0\0\0\x09\0\0\0\0\x01S\0\0\0\x04";
-        assert_eq!(told(messages, server).escape_ascii().to_string(), sent.escape_ascii().to_string());
+        let expected = b"P\0\0\0\x11\0SELECT $1\0\0\0B\0\0\0\x18\0\0\0\0\0\x02\0\0\0\x04it's\0\0\0\0\0\0D\0\0\0\x06P\0E\0\0\0\x09\0\0\0\0\x01S\0\0\0\x04";
+        assert_eq!(sent(messages, server).escape_ascii().to_string(), expected.escape_ascii().to_string());
         for cut in 1..row.len() {
             let answers: [(u8, &[u8]); 2] = [(b'T', &described), (b'D', &row[..cut])];
             assert!(first_row(&mut says(&answers).0, "", &[]).is_err(), "{cut} bytes");

@@ -8,10 +8,10 @@ use std::num::NonZeroU32;
 /// How the password is to be proved.
 pub(super) const MECHANISM: &str = "SCRAM-SHA-256";
 
-/// The most rounds that a server may ask for; its default is 4096.
+/// The most rounds that a server may require; its default is 4096.
 const ROUNDS_MAX: u32 = 10_000_000;
 const KEY: usize = digest::SHA256_OUTPUT_LEN;
-/// That there is no channel binding, as it is and in base64.
+/// The header that declares no channel binding, in plain text and in base64.
 const NO_BINDING: &str = "n,,";
 const NO_BINDING_64: &str = "biws";
 
@@ -22,7 +22,7 @@ pub(super) struct Scram {
     first: String,
 }
 
-/// What the server has to show at the end.
+/// The proof that the server has to send at the end.
 #[derive(Debug)]
 pub(super) struct Expected {
     key: hmac::Key,

@@ -23,7 +23,7 @@ pub(crate) fn classes(node: &Node) -> Block {
     let Some(reading) = node.last() else {
         return block.with_note(Some("waiting for the node".to_owned()));
     };
-    let Some(classes) = reading.classes.told() else {
+    let Some(classes) = reading.classes.received() else {
         return block.with_note(reading.classes.note("classes"));
     };
     for class in classes.numbers() {

@@ -46,7 +46,7 @@ pub(crate) fn commands(node: &Node) -> Block {
     block
 }
 
-/// How long requests take on the node: lately, or since its start if that is all that it tells.
+/// The latency of requests on the node: recent, or since its start if the node reports only that.
 pub(crate) fn latency(node: &Node) -> Block {
     let columns = &[
         ("", Align::Left),
@@ -60,7 +60,7 @@ pub(crate) fn latency(node: &Node) -> Block {
     let title = if lately.is_some() { "latency in µs, now" } else { "latency in µs, since start" };
     let mut block = Block::new(title, columns);
     let Some(reading) = node.last() else { return block };
-    let Some(latencies) = lately.as_ref().or(reading.latency.told()) else {
+    let Some(latencies) = lately.as_ref().or(reading.latency.received()) else {
         return block.with_note(reading.latency.note("latencies"));
     };
     let micros = |value: Option<f64>| or_unknown(value, |value| format!("{value:.1}"));

@@ -39,10 +39,10 @@ pub(crate) fn connections(node: &Node) -> Vec<Block> {
     }
     let mut states = Block::new("sockets by state", PAIRS);
     let mut idle = Block::new("connections by time since the last command", PAIRS);
-    if let Some(told) = reading.connections.told() {
-        told.by_state().for_each(|(state, number)| states.row([state.to_owned(), number.to_string()]));
+    if let Some(received) = reading.connections.received() {
+        received.by_state().for_each(|(state, number)| states.row([state.to_owned(), number.to_string()]));
         let names = ["up to 1 s", "up to 10 s", "up to 1 min", "up to 1 h", "longer"];
-        for (name, number) in names.into_iter().zip(told.by_idle()) {
+        for (name, number) in names.into_iter().zip(received.by_idle()) {
             idle.row([name.to_owned(), number.to_string()]);
         }
     } else {

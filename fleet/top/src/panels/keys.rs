@@ -1,4 +1,4 @@
-//! The keys that are asked for most.
+//! The keys with the most requests.
 
 use crate::block::{Align, Block};
 use crate::node::Node;
@@ -27,21 +27,21 @@ pub(crate) fn keys(node: &Node, listing: Listing) -> Block {
     let Some(reading) = node.last() else {
         return block.with_note(Some("waiting for the node".to_owned()));
     };
-    let Some(told) = reading.keys.told() else {
+    let Some(received) = reading.keys.received() else {
         return block.with_note(reading.keys.note("its top keys"));
     };
-    let seconds = told.seconds(listing.window);
+    let seconds = received.seconds(listing.window);
     let window = match listing.window {
         Window::Minute => "in the last minute",
         Window::Total => "in all",
     };
     let window = seconds.map_or(window.to_owned(), |seconds| format!("{window} ({seconds} s)"));
-    let sampling = told.sampling.filter(|one_in| *one_in > 1);
+    let sampling = received.sampling.filter(|one_in| *one_in > 1);
     let sampling = sampling.map_or(String::new(), |one_in| format!(", of one request in {one_in}"));
     let mut block = block.with_title(format!("{title} {window}{sampling}"));
     let write: fn(f64) -> String = if listing.ranking == Ranking::Bytes { bytes } else { count };
     let mut is_empty = true;
-    for (rank, entry) in told.list(listing) {
+    for (rank, entry) in received.list(listing) {
         let rate = seconds.filter(|seconds| *seconds > 0).map(|seconds| entry.count as f64 / seconds as f64);
         block.row([
             rank.to_string(),

@@ -1,4 +1,4 @@
-//! What each panel shows of a node, as tables.
+//! The panels: tables of the figures of a node.
 
 mod classes;
 mod commands;

@@ -1,4 +1,4 @@
-//! Nodes beside each other, and all together.
+//! Nodes side by side, and their totals.
 
 use crate::block::{Align, Block};
 use crate::change::{Change, GETS, SETS, ratio};
@@ -45,11 +45,11 @@ pub(crate) fn nodes(nodes: &[Node]) -> Block {
     block
 }
 
-/// Of late, or since the start where the server tells no more.
+/// The recent value, or the one since the start if the server reports only that.
 fn p99_of_gets(node: &Node) -> Option<f64> {
     match node.change().and_then(Change::latencies) {
         Some(lately) => lately.of("get")?.p99_us,
-        None => node.last()?.latency.told()?.of("get")?.p99_us,
+        None => node.last()?.latency.received()?.of("get")?.p99_us,
     }
 }
 
@@ -63,7 +63,7 @@ fn figures(name: &str, state: &str, hits: Option<f64>, nodes: &[&Node], p99: Str
         values.reduce(u64::saturating_add)
     };
     let sum = |name: &str| sum_of(&|reading| reading.number(name));
-    // A stock memcached tells its limit, and not what it has taken of it.
+    // A stock memcached reports its limit, but not the memory it has allocated.
     let memory = sum_of(&|reading| reading.number("memory_used").or_else(|| reading.number("bytes")));
     [
         name.to_owned(),

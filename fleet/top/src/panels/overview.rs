@@ -27,7 +27,7 @@ const RATES: &[Rate] = &[
     ("bytes out", &["bytes_written"], bytes),
 ];
 
-/// What happens in a second, and has happened in all.
+/// Counters, per second and in total.
 pub(crate) fn rates(node: &Node) -> Block {
     let columns = &[("", Align::Left), ("per second", Align::Right), ("total", Align::Right)];
     let mut block = Block::new("rates", columns);
@@ -95,10 +95,10 @@ pub(crate) fn server(node: &Node) -> Block {
     block
 }
 
-/// What a node is: version, time since the start, engine and policy.
+/// Describes a node: version, time since the start, engine and policy.
 pub(crate) fn header(reading: &Reading) -> String {
     let mut words = Vec::new();
-    if let Some(version) = reading.general.told().and_then(|stats| stats.text("version")) {
+    if let Some(version) = reading.general.received().and_then(|stats| stats.text("version")) {
         words.push(version.to_owned());
     }
     if let Some(uptime) = reading.number("uptime") {

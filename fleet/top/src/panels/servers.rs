@@ -18,12 +18,12 @@ pub(crate) fn servers(node: &Node) -> Block {
         ("failed", Align::Right),
         ("not sent", Align::Right),
     ];
-    let told = node.last().and_then(|reading| reading.servers.told());
-    let Some(told) = told else {
+    let received = node.last().and_then(|reading| reading.servers.received());
+    let Some(received) = received else {
         let note = node.last().and_then(|reading| reading.servers.note("servers behind it"));
         return Block::new("servers", columns).with_note(note);
     };
-    let mut servers: Vec<_> = told.iter().collect();
+    let mut servers: Vec<_> = received.iter().collect();
     servers.sort_by_key(|(_, figures)| (figures.tko.is_none(), figures.up > 0));
     let out = servers.iter().filter(|(_, figures)| figures.tko.is_some()).count();
     let mut block =

@@ -7,7 +7,7 @@ use super::{Sink, number, parts};
 /// Numbers of classes go up to this; memcached has 63.
 const CLASS_MAX: u32 = 1000;
 
-/// What is told of a class.
+/// The figures of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ClassFigure {
     ChunkSize,

@@ -1,11 +1,11 @@
-//! `stats conns`: connections, counted as they are told. There may be very many: none is kept.
+//! `stats conns`: counts connections as the lines arrive. There may be very many, so none is kept.
 
 use std::collections::BTreeMap;
 
 use super::{Sink, number, parts};
 use crate::printable::printable;
 
-/// States that are told apart; memcached has some fifteen.
+/// The most states that are distinguished; memcached has some fifteen.
 const STATES_MAX: usize = 64;
 
 /// Upper bounds, in seconds, of the times since the last command; the last is open.

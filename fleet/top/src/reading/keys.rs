@@ -1,4 +1,4 @@
-//! `stats topkeys`: which keys and prefixes are asked for most.
+//! `stats topkeys`: the keys and prefixes with the most requests.
 
 use std::collections::BTreeMap;
 

@@ -9,7 +9,7 @@ const SERIES_MAX: usize = 64;
 /// Buckets that are kept of each; Guira has 110.
 const BUCKETS_MAX: usize = 256;
 
-/// What is told of a series.
+/// The figures of a series.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub(crate) struct Series {
     /// A command, `queue` or `round`.
@@ -26,7 +26,8 @@ pub(crate) struct Series {
 }
 
 impl Series {
-    /// What was measured after `before`. Not known if a server tells no buckets, or has begun to count anew.
+    /// The samples since `before`. `None` if the server has no buckets, or has restarted its
+    /// counts.
     fn since(&self, before: &Self) -> Option<Self> {
         let counted = |(bound, count): (&u64, &u64)| {
             Some((*bound, count.checked_sub(before.buckets.get(bound).copied().unwrap_or(0))?))
@@ -68,7 +69,7 @@ impl Latencies {
         self.0.iter().find(|series| series.name == name)
     }
 
-    /// What was measured after `before`, if the server tells enough for that.
+    /// The samples since `before`, if the server reports buckets.
     pub(crate) fn since(&self, before: &Self) -> Option<Self> {
         if self.0.iter().all(|series| series.buckets.is_empty()) {
             return None;

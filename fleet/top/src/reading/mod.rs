@@ -1,4 +1,4 @@
-//! What one node tells of itself at one time.
+//! The figures of one node at one time.
 
 mod classes;
 mod connections;
@@ -20,7 +20,7 @@ use crate::printable::printable;
 /// Names that are kept of one answer. memcached and Guira have some hundred.
 const NAMES_MAX: usize = 4096;
 
-/// What can be asked for, a `stats` command each.
+/// The groups of figures; each is read by one `stats` command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Group {
     General,
@@ -52,7 +52,7 @@ impl Group {
             Self::Settings => "settings",
             Self::Slabs => "slabs",
             Self::Items => "items",
-            // A server that knows no buckets tells the rest.
+            // A server without buckets ignores the word and reports the rest.
             Self::Latency => "latency buckets",
             Self::Connections => "conns",
             Self::Keys => "topkeys",
@@ -61,44 +61,43 @@ impl Group {
     }
 }
 
-/// An answer, if there is one.
+/// A part of a reading.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub(crate) enum Part<T> {
-    /// Nobody has asked.
     #[default]
-    NotAsked,
-    /// The server does not tell it; its words.
+    NotRequested,
+    /// The server does not support it; the text of its reply.
     Refused(String),
-    Told(T),
+    Received(T),
 }
 
 impl<T> Part<T> {
-    pub(crate) const fn told(&self) -> Option<&T> {
+    pub(crate) const fn received(&self) -> Option<&T> {
         match self {
-            Self::Told(told) => Some(told),
-            Self::NotAsked | Self::Refused(_) => None,
+            Self::Received(received) => Some(received),
+            Self::NotRequested | Self::Refused(_) => None,
         }
     }
 
     /// Why there is nothing to show, if there is nothing.
     pub(crate) fn note(&self, what: &str) -> Option<String> {
         match self {
-            Self::NotAsked => Some(format!("waiting for {what}")),
+            Self::NotRequested => Some(format!("waiting for {what}")),
             Self::Refused(words) => Some(format!("this server does not report {what}: {words}")),
-            Self::Told(_) => None,
+            Self::Received(_) => None,
         }
     }
 
-    /// Adds a line to what is told, which it begins.
+    /// Adds a line to the received part, which the first line starts.
     fn add(&mut self, line: impl FnOnce(&mut T))
     where
         T: Default,
     {
-        if !matches!(self, Self::Told(_)) {
-            *self = Self::Told(T::default());
+        if !matches!(self, Self::Received(_)) {
+            *self = Self::Received(T::default());
         }
-        if let Self::Told(told) = self {
-            line(told);
+        if let Self::Received(received) = self {
+            line(received);
         }
     }
 }
@@ -127,10 +126,10 @@ impl Stats {
     }
 }
 
-/// All that was told at one time.
+/// The statistics at one time.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub(crate) struct Reading {
-    /// When, since the program began.
+    /// The time since the start of the program.
     pub(crate) at: Duration,
     pub(crate) general: Part<Stats>,
     pub(crate) settings: Part<Stats>,
@@ -142,13 +141,13 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
-    /// A reading taken at `at`, in which nothing is told yet.
+    /// An empty reading taken at `at`.
     pub(crate) fn new(at: Duration) -> Self {
         Self { at, ..Self::default() }
     }
 
-    /// The server answers to `group`: even if no line comes, it knows what is asked.
-    pub(crate) fn told(&mut self, group: Group) {
+    /// Records that the server supports `group`, even without a line.
+    pub(crate) fn received(&mut self, group: Group) {
         self.each(group, &mut |_| ());
     }
 
@@ -157,7 +156,7 @@ impl Reading {
         self.each(group, &mut |sink| sink.line(name, value));
     }
 
-    /// The server does not tell `group`.
+    /// Notes that the server does not report `group`.
     pub(crate) fn refused(&mut self, group: Group, words: &[u8]) {
         let words = printable(words);
         match group {
@@ -186,16 +185,16 @@ impl Reading {
 
     /// A number of `stats`.
     pub(crate) fn number(&self, name: &str) -> Option<u64> {
-        self.general.told()?.number(name)
+        self.general.received()?.number(name)
     }
 
     /// Words of `stats settings`.
     pub(crate) fn setting(&self, name: &str) -> Option<&str> {
-        self.settings.told()?.text(name)
+        self.settings.received()?.text(name)
     }
 }
 
-/// What takes the lines of an answer.
+/// Takes the lines of an answer.
 trait Sink {
     fn line(&mut self, name: &[u8], value: &[u8]);
 }

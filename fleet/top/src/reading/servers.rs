@@ -22,10 +22,10 @@ const FAILURES: [&str; 10] = [
     "deadline_exceeded",
 ];
 
-/// What a router tells of a server.
+/// The figures of one server, from a router.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub(crate) struct ServerFigures {
-    /// Words without a number: that it is out of service.
+    /// Words without a number, such as those that say that the server is out of service.
     pub(crate) tko: Option<String>,
     pub(crate) latency_us: f64,
     pub(crate) pending: u64,

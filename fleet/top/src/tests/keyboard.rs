@@ -1,6 +1,6 @@
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::{SECOND, app, told};
+use super::{SECOND, app, received};
 use crate::app::{App, Panel, Step};
 use crate::reading::{Ranking, Subject, Window};
 
@@ -15,16 +15,16 @@ fn letter(app: &mut App, letter: char) -> Step {
 #[test]
 fn panels_change_by_digit_and_tab_and_ask_for_what_they_show() {
     let mut one = app(1);
-    assert_eq!((one.panel, letter(&mut one, '5'), one.panel), (Panel::Overview, Step::Ask, Panel::Keys));
-    assert_eq!((letter(&mut one, '6'), one.panel), (Step::Ask, Panel::Servers));
+    assert_eq!((one.panel, letter(&mut one, '5'), one.panel), (Panel::Overview, Step::Read, Panel::Keys));
+    assert_eq!((letter(&mut one, '6'), one.panel), (Step::Read, Panel::Servers));
     // There is no list of one node.
     assert_eq!((letter(&mut one, '7'), one.panel), (Step::Draw, Panel::Servers));
-    assert_eq!((press(&mut one, KeyCode::Tab), one.panel), (Step::Ask, Panel::Overview));
-    assert_eq!((press(&mut one, KeyCode::BackTab), one.panel), (Step::Ask, Panel::Servers));
+    assert_eq!((press(&mut one, KeyCode::Tab), one.panel), (Step::Read, Panel::Overview));
+    assert_eq!((press(&mut one, KeyCode::BackTab), one.panel), (Step::Read, Panel::Servers));
     let mut two = app(2);
     assert_eq!(
         (two.panel, press(&mut two, KeyCode::Tab), two.panel),
-        (Panel::Nodes, Step::Ask, Panel::Overview)
+        (Panel::Nodes, Step::Read, Panel::Overview)
     );
     assert_eq!(two.node().unwrap().name(), "a:1");
     letter(&mut two, 'n');
@@ -38,10 +38,10 @@ fn panels_change_by_digit_and_tab_and_ask_for_what_they_show() {
 fn a_pause_keeps_the_figures_and_help_takes_one_key() {
     let mut app = app(1);
     assert_eq!(letter(&mut app, 'p'), Step::Draw);
-    app.update(0, Ok(told(20)), 20 * SECOND);
+    app.update(0, Ok(received(20)), 20 * SECOND);
     assert_eq!(app.node().unwrap().last().unwrap().number("uptime"), Some(12));
-    assert_eq!(letter(&mut app, 'p'), Step::Ask);
-    app.update(0, Ok(told(20)), 20 * SECOND);
+    assert_eq!(letter(&mut app, 'p'), Step::Read);
+    app.update(0, Ok(received(20)), 20 * SECOND);
     assert_eq!(app.node().unwrap().last().unwrap().number("uptime"), Some(20));
     letter(&mut app, '?');
     assert!(app.has_help);

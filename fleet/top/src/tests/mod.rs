@@ -13,7 +13,7 @@ use crate::reading::{Group, Reading};
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
 /// What a node with some load tells after `seconds`. `stats topkeys` has a key that would clear a terminal.
-pub(crate) fn told(seconds: u64) -> Reading {
+pub(crate) fn received(seconds: u64) -> Reading {
     let general = format!(
         "STAT pid 7\nSTAT uptime {seconds}\nSTAT version 1.6.45-guira-0.1.0\nSTAT threads 2\nSTAT cmd_get {}\n\
          STAT get_hits {}\nSTAT get_misses {}\nSTAT cmd_set {}\nSTAT delete_hits {seconds}\nSTAT delete_misses 0\n\
@@ -49,7 +49,7 @@ pub(crate) fn told(seconds: u64) -> Reading {
         (Group::Keys, KEYS),
         (Group::Servers, &servers(seconds)),
     ] {
-        tell(&mut reading, group, text);
+        receive(&mut reading, group, text);
     }
     reading
 }
@@ -78,13 +78,13 @@ const KEYS: &str = "STAT topkeys:sampling 16\nSTAT topkeys:minute:seconds 60\nST
     STAT topkeys:minute:newer:1:key x\nSTAT topkeys:minute:requests:1:newer x\nSTAT other 1\n";
 
 /// Passes lines `STAT NAME VALUE` on as the connection does.
-pub(crate) fn tell(reading: &mut Reading, group: Group, text: &str) {
+pub(crate) fn receive(reading: &mut Reading, group: Group, text: &str) {
     for line in text.lines() {
         let line = line.trim_start().strip_prefix("STAT ").expect("a line of stats");
         let (name, value) = line.split_once(' ').expect("a value");
         reading.line(group, name.as_bytes(), value.as_bytes());
     }
-    reading.told(group);
+    reading.received(group);
 }
 
 pub(crate) fn stock(seconds: u64) -> Reading {
@@ -92,12 +92,12 @@ pub(crate) fn stock(seconds: u64) -> Reading {
     let text = format!(
         "STAT pid 1\nSTAT uptime {seconds}\nSTAT version 1.6.18\nSTAT cmd_get 5\nSTAT get_hits 5\nSTAT get_misses 0"
     );
-    tell(&mut reading, Group::General, &text);
-    tell(&mut reading, Group::Settings, "STAT maxbytes 1");
+    receive(&mut reading, Group::General, &text);
+    receive(&mut reading, Group::Settings, "STAT maxbytes 1");
     for group in [Group::Latency, Group::Keys, Group::Servers] {
         reading.refused(group, b"ERROR");
     }
-    reading.told(Group::Slabs);
+    reading.received(Group::Slabs);
     reading
 }
 
@@ -106,8 +106,8 @@ pub(crate) fn app(count: usize) -> App {
     let names: Vec<String> = ('a'..).take(count).map(|name| format!("{name}:1")).collect();
     let mut app = App::new(&names, SECOND, Sort::Requests);
     for node in 0..count {
-        app.update(node, Ok(told(10)), 10 * SECOND);
-        app.update(node, Ok(told(12)), 12 * SECOND);
+        app.update(node, Ok(received(10)), 10 * SECOND);
+        app.update(node, Ok(received(12)), 12 * SECOND);
     }
     app
 }

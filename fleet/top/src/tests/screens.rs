@@ -3,7 +3,7 @@ use std::time::Duration;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
-use super::{SECOND, app, stock, tell, told};
+use super::{SECOND, app, receive, received, stock};
 use crate::app::{App, Panel, Sort};
 use crate::once;
 use crate::reading::{Group, Reading};
@@ -63,10 +63,10 @@ fn the_overview_fits_a_small_terminal() {
 fn an_interval_without_gets_has_no_hit_ratio_and_one_without_hits_has_zero() {
     let mut app = app(1);
     for (seconds, gets, hits) in [(13, 12_000, 10_800), (14, 12_500, 10_800), (15, 12_500, 10_800)] {
-        let mut reading = told(seconds);
+        let mut reading = received(seconds);
         let misses = gets - hits;
         let text = format!("STAT cmd_get {gets}\nSTAT get_hits {hits}\nSTAT get_misses {misses}");
-        tell(&mut reading, Group::General, &text);
+        receive(&mut reading, Group::General, &text);
         app.update(0, Ok(reading), seconds as u32 * SECOND);
     }
     let lines = drawn(&app, 80, 24);
@@ -86,7 +86,7 @@ fn the_gets_of_a_router_are_drawn_too() {
         let text = format!(
             "STAT pid 1\nSTAT uptime {seconds}\nSTAT cmd_get_count {gets}\nSTAT cmd_gets_count {gets}"
         );
-        tell(&mut reading, Group::General, &text);
+        receive(&mut reading, Group::General, &text);
         app.update(0, Ok(reading), seconds as u32 * SECOND);
     }
     assert_shows(&drawn(&app, 80, 24), &["gets/s, 0–600", "█▅"]);
@@ -131,7 +131,7 @@ fn every_panel_shows_its_figures_on_a_small_terminal() {
 fn the_total_has_what_each_node_tells_a_memcached_among_them() {
     let mut app = app(2);
     let mut other = stock(20);
-    tell(&mut other, Group::General, "STAT bytes 10485760\n");
+    receive(&mut other, Group::General, "STAT bytes 10485760\n");
     app.update(1, Ok(other), 20 * SECOND);
     app.panel = Panel::Nodes;
     let lines = drawn(&app, 100, 24);
@@ -165,15 +165,15 @@ fn a_node_that_does_not_answer_and_a_pause_are_seen() {
     app.panel = Panel::Overview;
     app.update(0, Err("cannot connect: no".to_owned()), 15 * SECOND);
     assert_shows(&drawn(&app, 80, 24)[..1], &["a:1  DOWN for 00:00:05: cannot connect: no"]);
-    app.update(0, Ok(told(17)), 17 * SECOND);
+    app.update(0, Ok(received(17)), 17 * SECOND);
     assert_shows(&drawn(&app, 80, 24)[..1], &["a:1  silent for 00:00:03  1.6.45"]);
-    app.update(0, Ok(told(18)), 18 * SECOND);
+    app.update(0, Ok(received(18)), 18 * SECOND);
     assert!(!drawn(&app, 80, 24)[0].contains("silent"));
     app.update(0, Err("cannot connect: no".to_owned()), 18 * SECOND);
     app.panel = Panel::Nodes;
     assert_shows(&drawn(&app, 80, 24), &["nodes: 1 of 2 answer", "DOWN", "total       1.0k"]);
     app.is_paused = true;
-    app.update(0, Ok(told(19)), 19 * SECOND);
+    app.update(0, Ok(received(19)), 19 * SECOND);
     assert_shows(&drawn(&app, 80, 24), &["PAUSED", "DOWN"]);
     let connecting = App::new(&["a:1".to_owned()], SECOND, Sort::Bytes);
     assert_shows(&drawn(&connecting, 80, 24), &["connecting", "waiting for the node"]);
@@ -216,16 +216,16 @@ fn servers_behind_a_router_are_told_with_what_happens_to_them() {
 /// A reading in which every name and every value that is text would act on a terminal.
 fn hostile(seconds: u64) -> Reading {
     const EVIL: &str = "\x1b]0;x\x07\u{9b}2J\u{202e}";
-    let mut reading = told(seconds);
-    tell(&mut reading, Group::General, &format!("STAT version {EVIL}\nSTAT {EVIL} 1"));
-    tell(
+    let mut reading = received(seconds);
+    receive(&mut reading, Group::General, &format!("STAT version {EVIL}\nSTAT {EVIL} 1"));
+    receive(
         &mut reading,
         Group::Settings,
         &format!("STAT engine {EVIL}\nSTAT policy {EVIL}\nSTAT policy_next {EVIL}"),
     );
-    tell(&mut reading, Group::Latency, &format!("STAT {EVIL}:samples 5"));
-    tell(&mut reading, Group::Connections, &format!("STAT 9:state {EVIL}"));
-    tell(&mut reading, Group::Keys, &format!("STAT topkeys:minute:requests:3:key {EVIL}%1b%0a"));
+    receive(&mut reading, Group::Latency, &format!("STAT {EVIL}:samples 5"));
+    receive(&mut reading, Group::Connections, &format!("STAT 9:state {EVIL}"));
+    receive(&mut reading, Group::Keys, &format!("STAT topkeys:minute:requests:3:key {EVIL}%1b%0a"));
     if seconds.is_multiple_of(2) {
         reading.refused(Group::Slabs, EVIL.as_bytes());
     }

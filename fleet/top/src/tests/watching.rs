@@ -58,7 +58,7 @@ fn what_is_wished_for_is_asked_at_once() {
     let watch =
         Watch::start(&[target(&address, WAIT)], &[Group::General], interval, Stopwatch::start()).unwrap();
     let next = || Deadline::after(WAIT).poll(|| watch.updates().next()).expect("an update").outcome.unwrap();
-    assert!(next().keys.told().is_none());
-    watch.wish(&[Group::General, Group::Keys]);
-    assert_eq!(next().keys.told().unwrap().sampling, Some(4));
+    assert!(next().keys.received().is_none());
+    watch.request(&[Group::General, Group::Keys]);
+    assert_eq!(next().keys.received().unwrap().sampling, Some(4));
 }

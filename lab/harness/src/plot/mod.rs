@@ -9,7 +9,6 @@ pub use lines::{Axis, Chart, Dot, Line, Marks};
 use plotters::prelude::RGBColor;
 use serde::{Deserialize, Serialize};
 
-/// Why there is no plot.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct PlotError(String);

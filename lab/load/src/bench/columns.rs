@@ -21,7 +21,7 @@ pub(crate) fn rows<T>(rows: &[T], columns: &[Column<'_, T>]) -> String {
     table
 }
 
-/// What stands where there is no figure.
+/// Shown where there is no figure.
 pub(super) fn missing() -> String {
     "–".to_owned()
 }
@@ -30,7 +30,7 @@ pub(crate) fn mib(bytes: u64) -> f64 {
     bytes as f64 / 1_048_576.0
 }
 
-/// `number` with about `digits` digits that tell something: 15.6, 0.128, 0.00413.
+/// Formats `number` with `digits` significant digits: 15.6, 0.128, 0.00413.
 pub(crate) fn significant(number: f64, digits: i32) -> String {
     if number == 0.0 || !number.is_finite() {
         return "0".to_owned();

@@ -1,8 +1,9 @@
-//! A delete by prefix beside a load: what the crawl after `flush_prefix` costs those who ask for other keys, and whether
-//! a key under the prefix is found after the reply.
+//! A delete by prefix under load: what the crawl after `flush_prefix` costs clients that request
+//! other keys, and whether a key under the prefix is found after the reply.
 //!
-//! Each round has two deletes. During the first only the load runs, before, while and after the crawler is at work; during the
-//! second a client asks for all keys under the prefix again and again, from the reply on until the crawler is through.
+//! Each round has two deletes. The first is measured under load, before, during and after the
+//! crawl. During the second a client requests all keys under the prefix repeatedly, from the reply
+//! until the end of the crawl.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -36,37 +37,37 @@ use crate::source::{Draws, Preload, Source, Subject};
 use crate::target::Target;
 
 const NAME: &str = "delete-prefix";
-/// What stands above the table.
+/// The text above the table.
 pub(super) const CAPTION: &str = "A tenth of the items is deleted by prefix while 95 % gets and 5 % sets ask for others: medians of the rounds, in millions of operations \
     per second of server processor time, and of time; what is kept while the crawler is at work is of the mean before and after. What \
     was found is of the keys under the prefix that were asked for from the reply on.";
 
 const VALUE_LEN: u32 = 32;
-/// The keys are of this many families, and one of them is deleted.
+/// The keys have this many prefixes, and one of them is deleted.
 const FAMILIES: u64 = 10;
 /// Keys of a get under the prefix.
 const TOGETHER: u32 = 100;
-/// The share of the items under the prefix that are gone when the crawler has been everywhere: the load may set some again of
-/// those that mica's index has lost.
+/// The share of the items under the prefix that are gone at the end of the crawl: the load may set
+/// some again of those that mica's index has lost.
 const GONE_MIN: f64 = 0.9;
-/// How long the crawler may take.
 const CRAWL_MAX: Duration = Duration::from_secs(900);
-/// The server is queried about the crawler after this time, and then after this part of the time that has passed: `stats` costs it half a
-/// millisecond, and 40 a second would be a twentieth of what is measured.
+/// The first interval between `stats` requests about the crawler, and the later ones as a part of
+/// the elapsed time: `stats` takes half a millisecond of the server, and 40 a second would distort
+/// the measurement by a twentieth.
 const LOOK: Duration = Duration::from_millis(25);
 const LOOK_PART: u32 = 20;
 const LOOK_MAX: Duration = Duration::from_secs(1);
-/// Time before what counts, in which the load gets going.
+/// Time before the measurement, in which the load starts.
 const WARMUP: Duration = Duration::from_millis(300);
 
-/// What is deleted, and how long the load is measured before and after.
+/// The keys to delete, and the time of the load before and after.
 #[derive(Debug, Clone)]
 pub struct Case {
-    /// Keys that are set; a tenth of them is deleted.
+    /// The number of keys that are set; a tenth of them is deleted.
     pub keys: u64,
     /// The server's memory in bytes.
     pub memory: u64,
-    /// Time before the delete, and after the crawler is through.
+    /// The time before the delete, and after the crawl.
     pub duration: Duration,
 }
 
@@ -80,30 +81,30 @@ impl Case {
     }
 }
 
-/// What a load came to, per second.
+/// The throughput of a load.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Rate {
     /// Operations per second of time.
     pub per_s: f64,
-    /// Operations per second of the server's processor time.
+    /// Per second of the server's processor time.
     pub per_cpu_s: f64,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Round {
-    /// Microseconds until both deletes were answered.
+    /// The time to the replies of both deletes, in microseconds.
     pub reply_us: [f64; 2],
-    /// Seconds from the reply until the crawler was through.
+    /// The time from the reply to the end of the crawl, in seconds.
     pub crawl_s: f64,
     /// The load before the delete.
     pub before: Rate,
-    /// The load from the reply on until the crawler was through.
+    /// The load from the reply to the end of the crawl.
     pub during: Rate,
-    /// The load after that.
+    /// The load after the prefix was deleted.
     pub after: Rate,
     /// Keys under the prefix that were requested after the reply.
-    pub asked: u64,
-    /// Those of them that were found.
+    #[serde(rename = "asked")]
+    pub requested: u64,
     pub found: u64,
 }
 
@@ -111,12 +112,11 @@ pub struct Round {
 pub struct Deleted {
     pub engine: String,
     pub items: u64,
-    /// Every round.
     pub rounds: Vec<Round>,
 }
 
 impl Round {
-    /// The load beside the crawler, as a share of the load without it.
+    /// The throughput during the crawl, as a share of that without it.
     #[must_use]
     pub fn kept(&self, of: fn(&Rate) -> f64) -> f64 {
         of(&self.during) / f64::midpoint(of(&self.before), of(&self.after)).max(1e-9)
@@ -129,14 +129,13 @@ impl Deleted {
         median_of(&self.rounds, of)
     }
 
-    /// The longest reply, in microseconds.
     #[must_use]
     pub fn slowest_us(&self) -> f64 {
         self.rounds.iter().flat_map(|round| round.reply_us).fold(0.0, f64::max)
     }
 }
 
-/// Measures each engine of a Guira; other servers are left out, which is reported.
+/// Measures each engine of a Guira; other servers are skipped with a notice.
 pub(super) fn run(bench: &mut Bench<'_>) -> Result<Vec<Deleted>, LoadError> {
     let case = Case::new(bench.scale());
     let mut all = Vec::new();
@@ -167,7 +166,7 @@ fn measure(case: &Case, engine: &str, kind: Kind, bench: &mut Bench<'_>) -> Resu
             round.kept(|rate| rate.per_cpu_s),
             round.kept(|rate| rate.per_s),
             round.found,
-            round.asked
+            round.requested
         );
         Ok((round, line))
     })?;
@@ -197,13 +196,13 @@ pub(super) fn table(results: &[Deleted]) -> String {
             ("kept, %", &|deleted| kept(deleted, |rate| rate.per_s)),
             ("found of those asked for", &|deleted| {
                 let sum = |of: fn(&Round) -> u64| deleted.rounds.iter().map(of).sum::<u64>();
-                format!("{} of {}", sum(|round| round.found), sum(|round| round.asked))
+                format!("{} of {}", sum(|round| round.found), sum(|round| round.requested))
             }),
         ],
     )
 }
 
-/// A server and what it holds.
+/// A server and its keys.
 struct Field {
     keys: u64,
     addr: SocketAddr,
@@ -211,9 +210,9 @@ struct Field {
     duration: Duration,
 }
 
-/// A delete that was answered, and what came of it.
+/// A delete by prefix and its crawl.
 struct Crawl {
-    /// When it was requested, answered, and carried out.
+    /// When the delete was sent, when its reply arrived, and when the crawl ended.
     sent_ns: u64,
     answered_ns: u64,
     through_ns: u64,
@@ -263,7 +262,7 @@ impl Field {
         Ok(())
     }
 
-    /// Deletes by prefix while the load runs, which asks for other keys.
+    /// Deletes by prefix under a load on other keys.
     fn during_load(&self, seed: u64) -> Result<Round, LoadError> {
         let weights = Weights { get: 0.95, set: 0.05, ..Weights::default() };
         let mix = Mix::new(&weights).map_err(|error| LoadError::Options(error.to_string()))?;
@@ -301,7 +300,7 @@ impl Field {
         })
     }
 
-    /// Deletes by prefix, and asks for what is deleted from the reply on.
+    /// Deletes by prefix, and requests the deleted keys from the reply on.
     fn requested(&self, round: &mut Round) -> Result<(), LoadError> {
         let (clock, stop) = (MonotonicClock::start(), AtomicBool::new(false));
         let once = AtomicBool::new(true);
@@ -327,7 +326,7 @@ impl Field {
         });
         through?;
         let counts = outcome?.counters.counts;
-        (round.asked, round.found) = (counts.gets, counts.hits);
+        (round.requested, round.found) = (counts.gets, counts.hits);
         Ok(())
     }
 
@@ -379,7 +378,7 @@ impl Connection {
         number(&self.stats()?, "curr_items").ok_or_else(|| lacking("curr_items"))
     }
 
-    /// Deletes the keys of the last family.
+    /// Deletes the keys of the last prefix.
     fn delete(&mut self) -> Result<(), LoadError> {
         let prefix = KeyShape::prefix(FAMILIES - 1);
         let request = [b"flush_prefix ", prefix.as_slice(), b"\r\n"].concat();
@@ -393,7 +392,8 @@ impl Connection {
         Err(LoadError::Options(format!("a delete by prefix is answered with {line:?}")))
     }
 
-    /// Waits until the items under the prefix are gone, which held about a tenth of `held`, and the crawler rests.
+    /// Waits until the items under the prefix, about a tenth of `held`, are gone and the crawler
+    /// rests.
     fn wait_until_through(&self, held: u64, keys: u64) -> Result<(), LoadError> {
         let gone = (GONE_MIN * (keys / FAMILIES) as f64 * held as f64 / keys as f64) as u64;
         let (deadline, since) = (Deadline::after(CRAWL_MAX), Stopwatch::start());
@@ -409,7 +409,7 @@ impl Connection {
     }
 }
 
-/// Draws that end when they are told to.
+/// Draws that end when `stop` is set.
 struct Until<'a> {
     draws: Draws,
     stop: &'a AtomicBool,
@@ -425,7 +425,7 @@ impl Source for Until<'_> {
     }
 }
 
-/// Gets of all keys of a range, in their order, again and again until it is stopped; once at least.
+/// Gets of all keys of a range in order, repeated until `stop` is set; at least once.
 struct Sweep<'a> {
     model: Model,
     keys: std::ops::Range<u64>,
@@ -451,7 +451,7 @@ impl Source for Sweep<'_> {
     }
 }
 
-/// How far a load had come at some moments.
+/// The progress of a load at several times.
 #[derive(Debug)]
 struct Timeline {
     clock: MonotonicClock,
@@ -475,7 +475,7 @@ impl Observer for Timeline {
 }
 
 impl Timeline {
-    /// How far it had come at this moment, as if it went evenly between two that are known.
+    /// The progress at this time, interpolated between two known points.
     fn at(&self, at_ns: f64) -> Option<Point> {
         let next =
             self.points.partition_point(|point| point.at_ns < at_ns).clamp(1, self.points.len().max(2) - 1);

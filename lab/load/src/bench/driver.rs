@@ -1,4 +1,5 @@
-//! What all parts have in common: servers are started and given their keys, take turns in rounds, and each step is reported.
+//! Steps that all parts share: servers are started and filled, take turns in rounds, and each step
+//! is reported.
 
 use guira_harness::rounds::turns;
 

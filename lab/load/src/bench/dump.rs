@@ -1,4 +1,4 @@
-//! A dump of all keys beside a load: what `lru_crawler metadump all`, again and again, costs those who are being served.
+//! Dumps of all keys under load: the cost of repeated `lru_crawler metadump all` for other clients.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -24,7 +24,7 @@ use crate::run::{Load, Outcome};
 use crate::server::{Kind, Server, Wire};
 
 const NAME: &str = "metadump";
-/// What stands above the table.
+/// The text above the table.
 pub(super) const CAPTION: &str = "get32 without and with `lru_crawler metadump all` in a loop on another connection, in millions of \
     operations a second of time and of server processor time.";
 
@@ -44,7 +44,7 @@ pub struct Case {
     pub duration: Duration,
 }
 
-/// What a server did beside its dumps.
+/// The throughput of a server with and without dumps.
 #[derive(Debug, Clone, Serialize)]
 pub struct Dumped {
     pub server: String,
@@ -57,11 +57,13 @@ pub struct Dumped {
     pub seconds_per_dump: f64,
     /// Operations per second of the load alone, the median of the rounds.
     pub alone_per_s: f64,
-    pub beside_per_s: f64,
+    #[serde(rename = "beside_per_s")]
+    pub during_per_s: f64,
     /// Operations per second of the server's processor time of the load alone.
     pub alone_per_cpu_s: f64,
-    /// The same beside the dumps, which are part of the cost.
-    pub beside_per_cpu_s: f64,
+    /// The same during dumps, whose cost is included.
+    #[serde(rename = "beside_per_cpu_s")]
+    pub during_per_cpu_s: f64,
 }
 
 impl Case {
@@ -119,9 +121,9 @@ fn measure(case: &Case, kind: &Kind, bench: &mut Bench<'_>) -> Result<Option<Dum
         dumps: dumps.len(),
         seconds_per_dump: median_of(&dumps, |dump| dump.seconds),
         alone_per_s: median_of(&rounds, |(alone, ..)| alone.per_second()),
-        beside_per_s: median_of(&rounds, |(_, during, _)| during.per_second()),
+        during_per_s: median_of(&rounds, |(_, during, _)| during.per_second()),
         alone_per_cpu_s: median_of(&rounds, |(alone, ..)| per_cpu(alone)),
-        beside_per_cpu_s: median_of(&rounds, |(_, during, _)| per_cpu(during)),
+        during_per_cpu_s: median_of(&rounds, |(_, during, _)| per_cpu(during)),
     }))
 }
 
@@ -134,12 +136,12 @@ pub(super) fn table(results: &[Dumped]) -> String {
             ("listed", &|dumped| dumped.listed.to_string()),
             ("seconds a dump", &|dumped| significant(dumped.seconds_per_dump, 3)),
             ("alone, M/s", &|dumped| significant(dumped.alone_per_s / 1e6, 3)),
-            ("beside, M/s", &|dumped| significant(dumped.beside_per_s / 1e6, 3)),
+            ("beside, M/s", &|dumped| significant(dumped.during_per_s / 1e6, 3)),
             ("beside ÷ alone", &|dumped| {
-                format!("{:.2}", dumped.beside_per_s / dumped.alone_per_s.max(1e-9))
+                format!("{:.2}", dumped.during_per_s / dumped.alone_per_s.max(1e-9))
             }),
             ("alone, M/CPU s", &|dumped| significant(dumped.alone_per_cpu_s / 1e6, 3)),
-            ("beside, M/CPU s", &|dumped| significant(dumped.beside_per_cpu_s / 1e6, 3)),
+            ("beside, M/CPU s", &|dumped| significant(dumped.during_per_cpu_s / 1e6, 3)),
         ],
     )
 }
@@ -149,7 +151,7 @@ pub(super) fn table(results: &[Dumped]) -> String {
 pub(super) enum Pauses {
     /// Not at all.
     None,
-    /// Until so long after the last one began.
+    /// Dumps start this long after each other.
     Every(Duration),
 }
 
@@ -184,13 +186,13 @@ pub(super) struct Listed {
     pub(super) seconds: f64,
 }
 
-/// A connection that asks for dumps.
+/// A connection that requests dumps.
 struct Dump {
     socket: TcpStream,
     input: Vec<u8>,
 }
 
-/// What has been read of a dump.
+/// The progress of reading a dump.
 #[derive(Debug, Default)]
 struct Progress {
     lines: u64,
@@ -229,7 +231,7 @@ impl Dump {
         Ok(Self { socket, input: vec![0; READ_LEN] })
     }
 
-    /// What a server that does not dump answers; none when it does.
+    /// The reply of a server that refuses to dump; `None` if it dumps.
     fn refusal(&mut self) -> io::Result<Option<String>> {
         match self.once()? {
             Answer::Listed(..) => Ok(None),
@@ -249,7 +251,7 @@ impl Dump {
                     complete.push(Listed { items, bytes, seconds });
                     if let Pauses::Every(every) = pauses {
                         let left = every.saturating_sub(Duration::from_secs_f64(seconds));
-                        // It ends early if there is to be no other.
+                        // Ends the wait early at the end of the load.
                         let _ = stopped.recv_timeout(left);
                     }
                 }
@@ -281,7 +283,7 @@ impl Dump {
     }
 }
 
-/// What a server makes of the command.
+/// The server's reply to the command.
 #[derive(Debug, PartialEq, Eq)]
 enum Answer {
     /// A dump with its number of items and of bytes.

@@ -1,9 +1,11 @@
-//! A client that asks for little beside others that ask for much: what it waits.
+//! The latency of a client with few requests while other clients send many.
 //!
-//! It has four connections with one get in flight on each; beside a storm it asks by a timetable, and latencies count from when a get was due: a server that
-//! serves no one for half a second would count as slow for four gets otherwise, and not for all that would have been asked. The others have connections of their own to the same server, which has two
-//! workers. First they ask for as much as they are given; then, for every server, for the same: a share of what the first memcached
-//! could give, so that no server looks better because it makes its other clients wait.
+//! It has four connections with one get in flight on each. During a storm it sends by a timetable,
+//! and latencies count from the time at which a get was due: otherwise a server that is stuck for
+//! half a second would count as slow for four gets only. The other clients have connections of
+//! their own to the same server, which has two workers. First they send as much as the server
+//! takes. Then they send the same rate to every server, a share of what the first memcached could
+//! serve, so that no server looks better by making its other clients wait.
 
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -30,34 +32,33 @@ use crate::pace::{Gaps, Pace};
 use crate::run::{Load, Outcome};
 use crate::server::{GUIRA, Server, Wire};
 
-/// The share of memcached's capacity that is requested of all servers.
+/// The share of memcached's capacity that all servers are sent.
 const SHARE: f64 = 0.9;
 /// Requests that the client with many small gets sends together.
 const TOGETHER: u32 = 1000;
 
-/// Gets per second of the client that asks for little, beside a storm.
+/// Gets per second of the measured client during a storm.
 const LITTLE_PER_S: f64 = 4000.0;
 
 const LONG_KEYS: u64 = 20;
 const LONG_LEN: u32 = 1_048_000;
-/// Longer than those of small items, so that no key has both a long value and a short one.
+/// Longer than the keys of small items, so that no key has both a long and a short value.
 const LONG_KEY_LEN: usize = 20;
 
 const CROWD: usize = 500;
-/// Long values that each of them asks for.
+/// The number of long values that each client of the crowd requests.
 const REQUESTED: usize = 4;
-/// How long a storm lasts before the next.
 const STORM: Duration = Duration::from_millis(500);
-/// How often a storm looks whether it is over.
+/// How often a storm checks its end.
 const LOOK: Duration = Duration::from_millis(10);
 
 const NAME: &str = "fairness";
-/// What stands above the table.
+/// The text above the table.
 pub(super) const CAPTION: &str = "A client with one get in flight on each of four connections, beside others: its latencies in µs, medians of the rounds; beside 500 that do not read \
     it has 4,000 gets per second by a timetable, and latencies count from when each was due. \
     The others go as fast as they can (free), or on every server at a pace that memcached can go (equal).";
 
-/// Short items that the servers hold beside the long ones.
+/// The number of short items on each server, next to the long ones.
 pub(super) const fn keys(scale: Scale) -> u64 {
     scale.part(500_000)
 }
@@ -84,12 +85,12 @@ impl Other {
         }
     }
 
-    /// Whether it can be asked to ask for less.
+    /// Whether the clients can send at a given rate.
     const fn has_pace(self) -> bool {
         matches!(self, Self::Gets | Self::Dumps | Self::Mixture)
     }
 
-    /// When the client that asks for little asks.
+    /// The pace of the measured client.
     fn pace_of_little(self) -> Pace {
         match self {
             Self::Storm => Pace::Open { rate_per_s: LITTLE_PER_S, arrivals: Gaps::Poisson },
@@ -117,17 +118,18 @@ impl Other {
     }
 }
 
-/// What the client that asks for little waited in one round, and what the others were given meanwhile.
+/// The latencies of the measured client in one round, and what the other clients received in that
+/// time.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Round {
     pub latency: Percentiles,
-    /// What each of the others had, per second: requests, dumps, or connections.
+    /// Per second, for each of the other clients: requests, dumps, or connections.
     pub others_per_s: Vec<f64>,
-    /// Bytes that were sent to them and came from them, per second.
+    /// Bytes per second that were sent to them and received from them.
     pub others_bytes_per_s: f64,
 }
 
-/// All rounds of one server beside one kind of other clients.
+/// All rounds of one server with one kind of other clients.
 #[derive(Debug, Clone, Serialize)]
 pub struct Contended {
     pub other: &'static str,
@@ -137,13 +139,13 @@ pub struct Contended {
 }
 
 impl Contended {
-    /// The median of the rounds of some figure.
+    /// The median of a figure over the rounds.
     #[must_use]
     pub fn median(&self, figure: impl Fn(&Round) -> f64) -> f64 {
         median_of(&self.rounds, figure)
     }
 
-    /// What each of the others had, per second: medians of the rounds.
+    /// Per second, for each of the other clients: medians of the rounds.
     pub(super) fn rates(&self) -> Vec<f64> {
         let others = self.rounds.first().map_or(0, |round| round.others_per_s.len());
         (0..others).map(|index| self.median(|round| round.others_per_s[index])).collect()
@@ -167,7 +169,8 @@ fn long(load: &Load) -> Result<Load, LoadError> {
     Ok(load)
 }
 
-/// Measures all caches, alternating, beside each of the others: as fast as those go, and then at a pace that memcached can go.
+/// Measures all caches in turn with each kind of other clients: first at their full speed, then at
+/// a pace that memcached can serve.
 pub(super) fn run(bench: &mut Bench<'_>) -> Result<Vec<Contended>, LoadError> {
     allow_files(2 * CROWD)?;
     let spec = spec(keys(bench.scale()));
@@ -191,7 +194,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<Vec<Contended>, LoadError> {
     Ok(results)
 }
 
-/// All rounds beside `other`, at these rates if there are any.
+/// All rounds with `other`, at these rates if there are any.
 fn rounds(
     spec: &LoadSpec,
     other: Other,
@@ -319,7 +322,7 @@ fn during_storm(
     })
 }
 
-/// One storm after the other until `stopped` has no sender any more; returns how many connections a second that was.
+/// Storms until the sender of `stopped` is dropped; returns the number of connections per second.
 fn storms(addr: SocketAddr, count: u64, stopped: &Receiver<()>) -> io::Result<f64> {
     let keys = KeyShape::new(LONG_KEY_LEN, LONG_KEY_LEN, LONG_KEYS.min(count)).map_err(io::Error::other)?;
     let mut request = Vec::new();
@@ -335,7 +338,7 @@ fn storms(addr: SocketAddr, count: u64, stopped: &Receiver<()>) -> io::Result<f6
         let mut crowd = Vec::with_capacity(CROWD);
         for _ in 0..CROWD {
             let mut socket = TcpStream::connect(addr)?;
-            // Who is refused for want of room is part of the crowd too.
+            // A client that is refused for lack of room belongs to the crowd too.
             let _ = socket.write_all(&request);
             crowd.push(socket);
         }
@@ -376,7 +379,7 @@ mod tests {
             let mut asked = [0; 16];
             first.read_exact(&mut asked).unwrap();
             drop(stop);
-            // Those of the first storm that are still to come.
+            // The other connections of the first storm.
             (1..CROWD).for_each(|_| drop(listener.accept().unwrap()));
             String::from_utf8_lossy(&asked).into_owned()
         });

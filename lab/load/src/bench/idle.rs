@@ -1,8 +1,8 @@
-//! Connections at rest: what each of them costs the process of a server.
+//! The memory that an idle connection costs a server's process.
 //!
-//! Each is opened, asks for a value, has its reply, and then stays open and silent, as most of a fleet's connections
-//! are most of the time. The figure is what the resident size grew by; what the kernel keeps for a socket is not in it
-//! and is the same for all servers.
+//! Each connection requests one value, receives the reply, and stays open and idle, like most
+//! connections of a fleet. The figure is the growth of the resident size; the kernel's memory for a
+//! socket is not included, and is the same for all servers.
 
 use std::io::{self, IoSlice};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -25,20 +25,20 @@ use crate::target::{Carrier, Target};
 
 /// Connections that are opened over TCP.
 pub(super) const MANY: usize = 10_000;
-/// Connections that a server is allowed.
+/// The connection limit of the servers.
 const CONNECTIONS_MAX: u32 = 20_000;
 const MEMORY: u64 = 1 << 30;
-/// Files that this process, or a server, has open beside the connections.
+/// The open files of this process, or a server, other than the connections.
 const OTHER_FILES: u64 = 1000;
-/// A resident size is settled when it is the same twice, this far apart.
+/// A resident size has settled when two readings this far apart are equal.
 const SETTLE: Duration = Duration::from_millis(50);
 const SETTLE_TRIES: usize = 40;
-/// How long a reply may take.
 const REPLY_MAX: Duration = Duration::from_secs(10);
-/// The longest reply that is awaited: all of `stats`.
+/// The longest expected reply: all of `stats`.
 const REPLY_LEN_MAX: usize = 64 << 10;
 
-/// Where connections come from while there are ports: what the system chooses by itself on this machine's own network.
+/// The first source address, which the kernel also chooses by itself; others follow when its ports
+/// are used up.
 const SOURCE_FIRST: Ipv4Addr = Ipv4Addr::LOCALHOST;
 
 const SET: &[u8] = b"set idle 0 0 32\r\n0123456789abcdef0123456789abcdef\r\n";
@@ -49,27 +49,28 @@ const HIT: &[u8] = b"VALUE idle 0 32\r\n0123456789abcdef0123456789abcdef\r\nEND\
 pub struct Case {
     pub name: &'static str,
     pub connections: usize,
-    /// By what they reach the server.
+    /// The transport to the server.
     pub wire: Wire,
 }
 
-/// What a server's idle connections cost it.
+/// The cost of a server's idle connections.
 #[derive(Debug, Clone, Serialize)]
 pub struct Idle {
     pub case: &'static str,
     pub server: String,
     pub connections: usize,
-    /// Resident bytes of the process before, with one connection.
+    /// Resident bytes of the process with one connection.
     pub resident_before: u64,
     /// Resident bytes of the process with all of them open.
     pub resident_after: u64,
     pub bytes_per_connection: f64,
 }
 
-/// Measures one cache after the other; none when this process may not open this many files, which is reported to the log.
+/// Measures one cache after the other. Skipped with a notice if this process may not open enough
+/// files.
 pub(super) fn run(case: Case, bench: &mut Bench<'_>) -> Result<Vec<Idle>, LoadError> {
     if let Err(error) = allow_files(case.connections) {
-        // Not worth losing what was measured before.
+        // The other results of the bench are kept.
         bench.log(&format!("{}: skipped: {error}", case.name));
         return Ok(Vec::new());
     }
@@ -81,8 +82,8 @@ pub(super) fn run(case: Case, bench: &mut Bench<'_>) -> Result<Vec<Idle>, LoadEr
     Ok(all)
 }
 
-/// Opens the connections of `case` to one server, and looks at its resident size before and after. This process, and with
-/// it the server, must be allowed to open that many files.
+/// Opens the connections of `case` to one server, and reads its resident size before and after.
+/// This process and the server have to be allowed to open that many files.
 fn measure(case: Case, kind: &Kind, options: &Options) -> Result<Idle, LoadError> {
     let server = Server::start(&Spec {
         max_connections: Some(CONNECTIONS_MAX),
@@ -102,7 +103,7 @@ fn measure(case: Case, kind: &Kind, options: &Options) -> Result<Idle, LoadError
 }
 
 impl Idle {
-    /// What a process came to that had this size with one connection, and then with all of them.
+    /// The result from the resident sizes with one connection and with all of them.
     pub(super) fn new(case: Case, server: &str, resident_before: u64, resident_after: u64) -> Self {
         let grown = resident_after.saturating_sub(resident_before);
         Self {
@@ -130,10 +131,10 @@ pub(super) fn table(idle: &[Idle]) -> String {
     )
 }
 
-/// Lets this process, and the servers that it starts from now on, have `connections` open.
+/// Raises the limit of open files for this process and the servers that it starts.
 ///
 /// # Errors
-/// When the system does not let it.
+/// When the system refuses.
 pub(super) fn allow_files(connections: usize) -> Result<(), LoadError> {
     let count = connections as u64 + OTHER_FILES;
     let limit = getrlimit(Resource::Nofile);
@@ -145,7 +146,7 @@ pub(super) fn allow_files(connections: usize) -> Result<(), LoadError> {
         .map_err(|errno| LoadError::system("too few files may be open")(errno.into()))
 }
 
-/// The resident size of a server, once it does not change any more.
+/// The resident size of a server, once it has settled.
 pub(super) fn settled(process: Process) -> Result<u64, LoadError> {
     let look = || {
         let resident = process.resident_bytes();
@@ -163,11 +164,11 @@ pub(super) fn settled(process: Process) -> Result<u64, LoadError> {
     Ok(last)
 }
 
-/// Connections that have asked once.
+/// Idle connections, each of which has sent one request.
 pub(super) struct Crowd {
     target: Target,
     members: Vec<Stream>,
-    /// The last number of the address 127.0.0.x that connections come from.
+    /// The last number of the source address 127.0.0.x.
     source: u8,
 }
 
@@ -176,7 +177,7 @@ impl Crowd {
         Self { target, members: Vec::new(), source: 1 }
     }
 
-    /// Opens one more connection, and asks over it. The first finds nothing yet.
+    /// Opens one more connection, and sends a request. The first one finds no value yet.
     fn add(&mut self) -> Result<(), LoadError> {
         let index = self.open()?;
         self.exchange(index, GET, if index == 0 { b"END\r\n" } else { HIT })
@@ -197,7 +198,8 @@ impl Crowd {
         Ok(self.members.len() - 1)
     }
 
-    /// A blocking connection; from another address of this machine when the ports of the last one are used up.
+    /// A blocking connection; from the next source address once the ports of the current one are
+    /// used up.
     fn connect(&mut self) -> Result<TcpStream, LoadError> {
         let addr = self.target.addr;
         loop {
@@ -213,13 +215,13 @@ impl Crowd {
         self.exchange(0, request, expected)
     }
 
-    /// Sends `request` over connection `index` and requires that the reply is `expected`.
+    /// Sends `request` over connection `index` and requires the reply `expected`.
     fn exchange(&mut self, index: usize, request: &[u8], expected: &[u8]) -> Result<(), LoadError> {
         let is_whole = |reply: &[u8]| reply.len() >= expected.len() || !expected.starts_with(reply);
         self.require(index, request, is_whole, |reply| reply == expected)
     }
 
-    /// Sends a get over connection `index` and requires that the reply is a value, whichever.
+    /// Sends a get over connection `index` and requires any value in the reply.
     pub(super) fn require_hit(&mut self, index: usize, get: &[u8]) -> Result<(), LoadError> {
         let is_value = |reply: &[u8]| reply.starts_with(b"VALUE ");
         let is_whole = |reply: &[u8]| {
@@ -246,7 +248,7 @@ impl Crowd {
         Err(LoadError::WrongReplies { count: 1, first })
     }
 
-    /// An error unless the server still has all connections.
+    /// Fails unless the server still has all connections.
     fn require_open(&mut self) -> Result<(), LoadError> {
         let failed = |source| LoadError::Connection { index: 0, source };
         let reply = converse(&mut self.members[0], b"stats\r\n", |reply| reply.ends_with(b"END\r\n"))
@@ -271,7 +273,8 @@ fn is_out_of_ports(error: &io::Error) -> bool {
 fn connect_from(source: SocketAddr, addr: SocketAddr) -> io::Result<TcpStream> {
     let (family, flags) = (AddressFamily::INET, SocketFlags::CLOEXEC);
     let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
-    // The system finds a free port much faster when it connects than when it binds, so the first address is not bound.
+    // The kernel finds a free port much faster on connect than on bind, so the first address is not
+    // bound.
     if source.ip() != SOURCE_FIRST {
         rustix::net::bind(&socket, &source)?;
     }
@@ -281,7 +284,7 @@ fn connect_from(source: SocketAddr, addr: SocketAddr) -> io::Result<TcpStream> {
     Ok(socket)
 }
 
-/// Sends `request` and reads until the reply is whole.
+/// Sends `request` and reads until the reply is complete.
 fn converse(
     stream: &mut Stream,
     mut request: &[u8],

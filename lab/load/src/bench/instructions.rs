@@ -28,7 +28,7 @@ use crate::server::{GUIRA, Kind};
 use crate::source::{Draws, Limited, Preload, Source};
 use crate::target::Target;
 
-/// What stands above the table.
+/// The caption of the table.
 pub(super) const CAPTION: &str = "Instructions in user mode for an operation: callgrind, one worker and one connection, the difference of two runs.";
 
 const KEYS: u64 = 1000;

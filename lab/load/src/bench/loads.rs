@@ -9,7 +9,7 @@ use crate::server::Wire;
 
 const MIB: u64 = 1 << 20;
 
-/// What a server holds while it is measured.
+/// The items of a server during a measurement.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DataSet {
     pub keys: u64,
@@ -25,7 +25,7 @@ pub struct DataSet {
 pub struct LoadSpec {
     /// Its name on the command line and in tables.
     pub name: &'static str,
-    /// What it is, in a few words.
+    /// A short description.
     pub about: &'static str,
     pub data: DataSet,
     pub protocol: Protocol,
@@ -41,7 +41,7 @@ pub struct LoadSpec {
 }
 
 impl LoadSpec {
-    /// What the requests are drawn from.
+    /// The model from which requests are drawn.
     #[must_use]
     pub fn model(&self, keys: KeyShape) -> Model {
         Model {
@@ -149,13 +149,14 @@ pub fn all() -> Result<Vec<LoadSpec>, LoadError> {
 /// The load of this name.
 ///
 /// # Errors
-/// When there is none.
+/// If there is no load of this name.
 pub(super) fn named(name: &str) -> Result<LoadSpec, LoadError> {
     let found = all()?.into_iter().find(|spec| spec.name == name);
     found.ok_or_else(|| LoadError::Options(format!("unknown load {name:?}")))
 }
 
-/// What costs more than the floor here is instructions: nothing misses the processor's caches.
+/// With few keys nothing misses the processor's caches, so all cost above the floor is
+/// instructions.
 fn of_few_keys() -> [LoadSpec; FEW.len()] {
     let few = || DataSet { keys: 10_000, ..small() };
     let [get32, mget100, set32] = FEW;

@@ -13,7 +13,6 @@ pub struct Machine {
     pub processor: String,
     /// How many processors the system has.
     pub processors: usize,
-    /// Memory in bytes.
     pub memory: u64,
     pub kernel: String,
     /// Processes that wanted to run in the minute before (the load average): above 0.3, others disturbed.
@@ -21,7 +20,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// This machine; what the system does not tell is `unknown`.
+    /// Describes this machine; a value that the system does not report is `unknown`.
     #[must_use]
     pub fn this() -> Self {
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();

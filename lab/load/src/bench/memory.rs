@@ -57,7 +57,6 @@ pub struct Held {
     pub resident: u64,
     /// `curr_items`.
     pub items: u64,
-    /// Resident bytes for each item.
     pub bytes_per_item: f64,
     /// Sets per second of the server's processor time while it was filled.
     pub sets_per_cpu_s: f64,

@@ -1,10 +1,11 @@
 //! Misses: real traces through memcached and Guira, at equal resident size.
 //!
-//! memcached is given memory for a part of what a trace asks for. How large its process has become at the end is what each of
-//! Guira's may be at the most: memory for it is searched until it is no larger, and not much smaller. One request is in
-//! flight, so none overtakes the set that follows its own miss, and what is measured are the policies and how many items
-//! they have room for, not the clients. Nothing is timed, so traces are replayed on all processors at once, each server on the
-//! same one as its client.
+//! memcached gets memory for a part of a trace's keys and values. The resident size of its process
+//! at the end is the limit for Guira: the bench searches for the largest memory with which Guira
+//! stays below it. One request is in flight at a time, so that none overtakes the set that follows
+//! its own miss; the figures depend on the policies and the number of items in memory, not on the
+//! clients. No time is measured, so traces are replayed on all processors in parallel, each server
+//! on the processor of its client.
 
 mod equal;
 mod table;
@@ -47,7 +48,7 @@ const DEFAULT: &str = "guira";
 /// Requests of each trace in a short bench.
 const QUICK_REQUESTS: u64 = 20_000;
 
-/// What stands above the table.
+/// The text above the table.
 pub(super) const CAPTION: &str = "Misses of real traces at equal resident size, in percent of the gets.";
 
 #[derive(Debug, Clone, Default)]
@@ -58,19 +59,19 @@ pub(super) struct Plan {
     limit: Option<u64>,
 }
 
-/// What one server missed of one trace.
+/// The misses of one server on one trace.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Missed {
     pub trace: &'static str,
-    /// Length of each value; none where the trace tells sizes.
+    /// The length of each value; `None` if the trace has sizes.
     pub value_len: Option<u32>,
     pub requests: u64,
     pub keys: u64,
     /// Bytes of those keys and their values.
     pub bytes: u64,
-    /// The part of them that memcached was given memory for, in percent.
+    /// The percentage of these bytes that memcached was given.
     pub percent: u64,
-    /// The server: `memcached`, or how Guira was started.
+    /// `memcached`, or the command line of Guira.
     pub server: String,
     /// Memory allowed, in bytes.
     pub memory: u64,
@@ -78,10 +79,9 @@ pub struct Missed {
     pub resident: u64,
     /// `curr_items` at the end.
     pub items: u64,
-    /// `evictions`.
     pub evictions: u64,
     pub gets: u64,
-    /// Those of them that found nothing.
+    /// The gets that found nothing.
     pub misses: u64,
     pub refused: u64,
 }
@@ -99,13 +99,13 @@ struct Job<'a> {
     percent: u64,
 }
 
-/// What comes from the threads that replay.
+/// A message of a replaying thread.
 enum Event {
     Line(String),
     Rows(Vec<Missed>),
 }
 
-/// Replays every trace that is there.
+/// Replays all available traces.
 pub(super) fn run(bench: &mut Bench<'_>) -> Result<Vec<Missed>, LoadError> {
     let (options, folder) = (bench.options, bench.parameters.traces.clone());
     let plan = Plan { folder, limit: bench.scale().or(None, Some(QUICK_REQUESTS)) };
@@ -159,7 +159,7 @@ fn lanes(options: &Options) -> Vec<Vec<usize>> {
 impl Job<'_> {
     fn run(&self, options: &Options, cores: &[usize], events: &Sender<Event>) -> Result<(), LoadError> {
         let mut rows = Vec::new();
-        // Without a memcached Guira is given as much as memcached would have been.
+        // Without a memcached Guira gets the memory that memcached would have got.
         let mut target = (self.extent.bytes * self.percent / 100).max(2 * MIB) / MIB * MIB;
         if let Some(kind) = options.servers.iter().find(|kind| matches!(kind, Kind::Memcached { .. })) {
             let row = self.replay(&Spec::new(kind.clone(), target, cores), kind.name())?;
@@ -183,7 +183,7 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// Replays on a Guira that becomes no larger than `target`.
+    /// Replays on a Guira whose process stays within `target`.
     fn replay_within(
         &self,
         target: u64,
@@ -194,7 +194,8 @@ impl Job<'_> {
     ) -> Result<Missed, LoadError> {
         let spec = Spec::new(kind, target, cores);
         let mut fit = Fit::new(target);
-        // Filling a server with items of one length is quicker than replaying, and makes it as large.
+        // Filling a server with items of one length is faster than a replay, and gives the same
+        // size.
         while !self.extent.is_sized
             && let Some(memory) = fit.next()
         {
@@ -209,7 +210,8 @@ impl Job<'_> {
         while let Some(memory) = fit.next() {
             let row = self.replay(&Spec { memory, ..spec.clone() }, name)?;
             fit.tried(memory, row.resident);
-            // One that is too large only if none is small enough, as with memory that is too little to start with.
+            // A result above the target counts only if none is below it, as when the memory is
+            // below the minimum.
             let rank = |row: &Missed| (row.resident <= target, row.memory);
             if best.as_ref().is_none_or(|best| rank(best) <= rank(&row)) {
                 best = Some(row);
@@ -218,7 +220,7 @@ impl Job<'_> {
         best.ok_or_else(|| LoadError::Options("no memory was tried".to_owned()))
     }
 
-    /// Items like the trace's, more than fit.
+    /// Items like those of the trace, and more than fit.
     fn filling(&self, target: u64) -> Filling {
         let len = self.case.trace.value_len;
         let keys = target * 3 / 2 / (u64::from(len) + 64);

@@ -15,16 +15,15 @@ use crate::run::Load;
 use crate::server::{GUIRA, Server, Wire};
 
 const NAME: &str = "open";
-/// What stands above the table.
+/// The caption of the table.
 pub(super) const CAPTION: &str =
     "Open loop, latencies in µs from the moment a request should have been sent.";
 
 /// One point of a latency curve.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Point {
-    /// The share of requests that were no slower.
+    /// The share of requests that were at most this slow.
     pub quantile: f64,
-    /// The latency in microseconds.
     pub latency_us: f64,
 }
 

@@ -1,4 +1,4 @@
-//! What parts need to know beside the options of all measurements.
+//! Parameters of single parts, beside the options of all measurements.
 
 use std::path::PathBuf;
 

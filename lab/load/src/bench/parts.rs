@@ -1,4 +1,4 @@
-//! The table of the bench: a row for each property that is measured beside the loads.
+//! The table of the bench: a row for each property that is measured besides the loads.
 
 use super::driver::Bench;
 use super::idle::Case;
@@ -9,22 +9,22 @@ use super::{
 use crate::error::LoadError;
 use crate::server::Wire;
 
-/// A property: what is measured, and where the result goes.
+/// A property that is measured, with the code that measures it and stores the result.
 #[derive(Debug)]
 pub struct Part {
-    /// Its name on the command line.
     pub name: &'static str,
-    /// What it is, in a few words.
+    /// A short description for the list of parts.
     pub about: &'static str,
     pub when: When,
     pub(super) run: fn(&mut Bench<'_>, &mut Results) -> Result<(), LoadError>,
 }
 
-/// When a part is run.
+/// When a part runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum When {
     Always,
-    /// Only when it is named: it takes long, or starts more than servers. With its options for the list of parts.
+    /// Only by name: it takes long, or starts more than servers. With its options for the list of
+    /// parts.
     Named(&'static str),
 }
 
@@ -86,7 +86,7 @@ pub static PARTS: [Part; 15] = [
         about: "idle-connections, for 1,000 connections with TLS",
         when: When::Always,
         run: |bench, results| {
-            // Fewer: each needs a handshake.
+            // Fewer connections, since each needs a handshake.
             let case = Case { name: "idle-connections-tls", connections: idle::MANY / 10, wire: Wire::Tls };
             idle::run(case, bench).map(|rows| results.idle.extend(rows))
         },
@@ -101,7 +101,7 @@ pub static PARTS: [Part; 15] = [
         name: "fairness",
         about: "p99 of a client with single gets while other clients send heavy requests",
         when: When::Named(""),
-        run: |bench, results| fairness::run(bench).map(|rows| results.beside = rows),
+        run: |bench, results| fairness::run(bench).map(|rows| results.fairness = rows),
     },
     Part {
         name: "misses",

@@ -13,7 +13,7 @@ use crate::clock::Date;
 use crate::error::LoadError;
 use crate::run::{Outcome, Record};
 
-/// What is written to `results.json`.
+/// The contents of `results.json`.
 #[derive(Debug, Serialize)]
 struct Raw<'a> {
     date: String,
@@ -32,8 +32,8 @@ struct RawLoad {
     rounds: Vec<Record>,
 }
 
-/// Writes the results into a new folder below `parent`; returns it. `machine` was looked at before the bench, so that
-/// its load is that of others.
+/// Writes the results into a new folder below `parent`; returns it. `machine` was read before the
+/// bench, so that its load is that of other programs.
 ///
 /// # Errors
 /// When a file cannot be written or a plot not drawn.
@@ -127,13 +127,13 @@ fn readme(raw: &Raw<'_>, options: &Options, plots: &[&str]) -> String {
     text
 }
 
-/// Whether there is more than instructions, which are counted once and wherever they are executed.
+/// Whether the results have times, and not only instruction counts, which are exact.
 fn is_timed(results: &Results) -> bool {
     let counts = Results { counted: results.counted.clone(), ..Results::default() };
     results.counted.is_empty() || table::all(results) != table::all(&counts)
 }
 
-/// How often and where servers were measured.
+/// The number of rounds, and the processors.
 fn push_how(text: &mut String, options: &Options) {
     push(
         text,
@@ -148,7 +148,7 @@ fn push_how(text: &mut String, options: &Options) {
     push(text, format_args!("- Server on processor {server}, client on {client}\n"));
 }
 
-/// What a reader must know to read the tables rightly.
+/// Notes for readers of the tables.
 const NOTES: &str = "
 How to read it: the figure is operations (keys of gets, and sets) divided by what the whole server process spent,
 user and system time. Sets that follow misses are part of the cost and no operations of their own. `floor` reads the
@@ -161,7 +161,7 @@ Loads over TLS use version 1.3 with AES-128-GCM: the client takes nothing else, 
 most 0.1 % of the requests were lost. A server without TLS or UDP has no figure there.
 ";
 
-/// What a reader must know of the traces.
+/// Notes for readers of the tables of misses.
 const MISSES_NOTES: &str = "
 How to read the misses: memcached was given memory for a percentage of all keys and values that the trace asks for, and
 each Guira what made its process at most as large as memcached's had become; sizes are those at the end. One request was in

@@ -1,8 +1,9 @@
-//! Routers beside each other: what it costs them, and the servers behind them, to forward a key.
+//! Compares routers: the cost of forwarding a key, for the router and for the servers behind it.
 //!
-//! Each router has four servers of its own, with one worker each, and sets the keys through itself. The forwarding floor
-//! spreads clients and not keys, so that each of its servers is given all keys; the plain floor has no servers. Nobody is
-//! kept on a processor: a router, its servers and the client are more processes than most machines have.
+//! Each router has four servers of its own, with one worker each, and sets the keys through itself.
+//! The forwarding floor spreads clients and not keys, so that each of its servers is given all
+//! keys; the plain floor has no servers. Processes are not pinned: a router, its servers and the
+//! client are more processes than most machines have processors.
 
 mod contestant;
 mod idle;
@@ -35,7 +36,7 @@ pub(super) use table::table;
 
 const KEYS: u64 = 10_000;
 
-/// What a reader must know to read the tables of routers rightly.
+/// Notes for readers of the tables of routers.
 pub(super) const NOTES: &str = "
 How to read the routers: the figure is keys of gets divided by what the router's process spent, user and system time. Every
 router has four servers of its own and set 10,000 keys of 16 bytes with values of 32 through itself; every reply was
@@ -45,7 +46,7 @@ connection to one server for each client, in turn: it never sends the requests o
 do, and so it can cost more than a router. Routers, servers and client were kept on no processor.
 ";
 
-/// Everything that was measured of routers.
+/// All results of routers.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Routed {
     pub loads: Vec<Forwarded>,
@@ -53,7 +54,7 @@ pub struct Routed {
     pub idle: Vec<Idle>,
 }
 
-/// What one router did with one load.
+/// The result of one router under one load.
 #[derive(Debug, Clone, Serialize)]
 pub struct Forwarded {
     pub load: &'static str,
@@ -63,16 +64,15 @@ pub struct Forwarded {
 
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub struct Round {
-    /// Keys asked for per second of the router's processor time.
+    /// Requested keys per second of the router's processor time.
     pub keys_per_cpu_s: f64,
-    /// Keys asked for per second.
+    /// Requested keys per second.
     pub keys_per_s: f64,
     /// Processor time of the servers behind for each key, in microseconds.
     pub behind_us: f64,
     /// Latency of a get, in microseconds.
     pub p50_us: f64,
     pub p99_us: f64,
-    /// Keys that were not found.
     pub misses: u64,
 }
 
@@ -85,7 +85,7 @@ impl Routed {
 }
 
 impl Forwarded {
-    /// The median of the rounds of some figure.
+    /// The median of a figure over the rounds.
     pub(super) fn median(&self, figure: fn(&Round) -> f64) -> f64 {
         median_of(&self.rounds, figure)
     }
@@ -112,7 +112,7 @@ pub(super) fn loads() -> [LoadSpec; 3] {
     ]
 }
 
-/// Measures all routers of the options, alternating, under each of the loads.
+/// Measures all routers in turn under each of the loads.
 pub(super) fn run(specs: &[LoadSpec], bench: &mut Bench<'_>) -> Result<Vec<Forwarded>, LoadError> {
     let mut forwarded = Vec::new();
     if !specs.is_empty() {
@@ -124,7 +124,7 @@ pub(super) fn run(specs: &[LoadSpec], bench: &mut Bench<'_>) -> Result<Vec<Forwa
     Ok(forwarded)
 }
 
-/// Each router's name and what its binary says of its version, and the servers behind them.
+/// The version of each router, as its binary prints it, and those of the servers behind them.
 #[must_use]
 pub fn versions(options: &Options) -> Vec<(String, String)> {
     let behind = super::machine::versions(std::slice::from_ref(contestant::behind(options)));
@@ -141,7 +141,7 @@ fn is_there(kind: &Router, log: &mut dyn FnMut(&str)) -> bool {
     installed
 }
 
-/// The routers that are installed; the others are reported.
+/// The routers that are installed; the others are skipped with a notice.
 fn kinds<'a>(bench: &mut Bench<'a>) -> Vec<&'a Router> {
     let options = bench.options;
     options.routers.iter().filter(|kind| is_there(kind, bench.log)).collect()
@@ -156,7 +156,7 @@ fn start_all(bench: &mut Bench<'_>) -> Result<Vec<Running>, LoadError> {
     Ok(routers)
 }
 
-/// A router with its servers and their keys.
+/// Starts a router with its servers, and sets the keys.
 fn started(kind: &Router, options: &Options) -> Result<Running, LoadError> {
     let router = Running::start(kind, options)?;
     for addr in router.preloaded_at() {
@@ -228,7 +228,7 @@ impl Behind {
         self.servers.iter().map(Process::cpu_ns).sum()
     }
 
-    /// What they spent in between, in microseconds.
+    /// The time between both ends, in microseconds.
     fn us(self) -> Result<f64, LoadError> {
         let system = LoadError::system("cannot read the processor time of the servers behind a router");
         let (from, to) = (self.from.map_err(&system)?, self.to.map_err(&system)?);

@@ -38,7 +38,7 @@ pub fn all(results: &Results) -> String {
     let caption = "Memory of the process for each idle connection (without what the kernel keeps).";
     section(&mut text, caption, &results.idle, idle::table);
     section(&mut text, dump::CAPTION, &results.dumped, dump::table);
-    section(&mut text, fairness::CAPTION, &results.beside, fairness::table);
+    section(&mut text, fairness::CAPTION, &results.fairness, fairness::table);
     section(&mut text, misses::CAPTION, &results.missed, misses::table);
     section(&mut text, delete_prefix::CAPTION, &results.deleted, delete_prefix::table);
     section(&mut text, takeover::CAPTION, &results.taken_over, takeover::table);
@@ -189,9 +189,9 @@ mod tests {
             dumps: 2,
             seconds_per_dump: 1.25,
             alone_per_s: 2e6,
-            beside_per_s: 1e6,
+            during_per_s: 1e6,
             alone_per_cpu_s: 3e6,
-            beside_per_cpu_s: 1.5e6,
+            during_per_cpu_s: 1.5e6,
         };
         let text = all(&Results { idle: vec![idle], dumped: vec![dumped], ..Results::default() });
         assert!(text.contains("| idle-connections | guira | 10000 | 1.0 | 11.0 | 1049 |"), "{text}");
@@ -210,7 +210,7 @@ mod tests {
             before: rate(1e6),
             during: rate(0.9e6),
             after: rate(1e6),
-            asked: 100,
+            requested: 100,
             found: 0,
         };
         let deleted = Deleted { engine: "memc3".to_owned(), items: 1000, rounds: vec![round] };
@@ -254,7 +254,7 @@ mod tests {
         let of = |rounds| Contended { other: "metadump", pace: "free", server: "guira".to_owned(), rounds };
         let rounds = vec![round(3.0, vec![10.0, 2000.0]), round(1.0, vec![10.0, 1000.0])];
         let alone = vec![round(1.0, Vec::new())];
-        let text = all(&Results { beside: vec![of(rounds), of(alone)], ..Results::default() });
+        let text = all(&Results { fairness: vec![of(rounds), of(alone)], ..Results::default() });
         assert!(text.contains("| metadump | free | guira | 0 | 2 | 0 | 0 | 10.0 + 1500 | 2 |"), "{text}");
         assert!(text.contains("| 0 | 1 | 0 | 0 | – | 2 |"), "{text}");
     }

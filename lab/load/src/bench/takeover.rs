@@ -26,7 +26,7 @@ use crate::server::{GUIRA, Kind};
 use crate::target::Target;
 
 const NAME: &str = "takeover";
-/// What stands above the table.
+/// The caption of the table.
 pub(super) const CAPTION: &str = "A successor takes over while three clients have a get in flight each: the longest that one of them waits, and without a takeover.";
 
 const VALUE_LEN: u32 = 1024;
@@ -38,13 +38,13 @@ const IDLE: usize = 500;
 /// How long a server may take to start, or to end once another has taken over.
 const WAIT_MAX: Duration = Duration::from_secs(120);
 
-/// What the servers hold, and how long clients ask.
+/// The items of the servers, and the duration of the load.
 #[derive(Debug, Clone)]
 pub struct Case {
     pub keys: u64,
     /// The server's memory in bytes.
     pub memory: u64,
-    /// How long clients ask each time; a takeover begins in the middle.
+    /// The duration of the load each time; a takeover begins in the middle.
     pub duration: Duration,
 }
 
@@ -61,9 +61,9 @@ pub struct TakenOver {
     pub items: u64,
     /// The longest that a client has waited in each takeover, in milliseconds.
     pub longest_ms: Vec<f64>,
-    /// The same in as long a time without a takeover: what the machine does to clients by itself.
+    /// The same over an equal time without a takeover: the delays caused by the machine.
     pub quiet_ms: Vec<f64>,
-    /// Gets beside takeovers and after them.
+    /// Gets during takeovers and after them.
     pub gets: u64,
     pub misses: u64,
     /// The share of the gets before that missed: mica's index may have lost some.

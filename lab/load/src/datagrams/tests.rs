@@ -38,7 +38,7 @@ impl Source for Gets {
     }
 }
 
-/// A client, and a server whose part the test plays. What one sends over this machine's own network the other has.
+/// A client, and a server that the test plays. On the loopback network a sent datagram has arrived.
 struct Bench {
     server: UdpSocket,
     client: Datagrams,
@@ -70,7 +70,7 @@ fn asked_by(requests: usize, mut gets: Gets) -> Bench {
 }
 
 impl Bench {
-    /// The next request that the server has: header and text.
+    /// The next request at the server: header and text.
     fn request(&self) -> (Vec<u8>, String) {
         let mut bytes = [0; 2000];
         let (count, client) = self.server.recv_from(&mut bytes).unwrap();
@@ -136,7 +136,7 @@ fn the_values_of_a_get_of_several_keys_may_have_messages_of_their_own() {
     let counts = &bench.counters.counts;
     assert_eq!((counts.gets, counts.hits, counts.commands, counts.wrong), (3, 2, 1, 0));
     assert_eq!(bench.counters.get_ns.len(), 1);
-    // What was missed is set by one datagram, and each set is answered.
+    // Missed keys are set by one datagram, and each set gets a reply.
     assert!(bench.client.has_fills());
     let values = bench.judge.values().clone();
     bench.client.push_fills(&values, STYLE, 2000).unwrap();
@@ -145,7 +145,7 @@ fn the_values_of_a_get_of_several_keys_may_have_messages_of_their_own() {
     bench.send(1, 0, 1, b"STORED\r\n");
     bench.receive().unwrap();
     assert_eq!((bench.counters.counts.fills, bench.client.open_requests()), (1, 0));
-    // A reply in one message, or in several datagrams, is as good.
+    // The reply may also come as one message, or in several datagrams.
     let mut bench = several();
     bench.request();
     let whole = [value(&bench, 0), value(&bench, 1), bench.hit(2)].concat();

@@ -88,7 +88,7 @@ impl Parser {
     }
 }
 
-/// The answer to a datagram, which asks for one key.
+/// The answer to a datagram, which has one key.
 pub(super) fn datagram_template(text: &[u8]) -> Template {
     match text.first() {
         Some(b'g') => Template::Hit,

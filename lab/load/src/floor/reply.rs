@@ -42,7 +42,6 @@ pub(super) enum Template {
 
 const TEMPLATES: usize = 12;
 
-/// A reply, repeated.
 #[derive(Debug)]
 struct Repeated {
     bytes: Vec<u8>,

@@ -19,7 +19,7 @@ const INPUT_LEN: usize = 1 << 16;
 /// Datagrams answered before the event loop looks at other sockets.
 const TURN_MAX: usize = 64;
 
-/// What can be answered to a datagram.
+/// The possible answers to a datagram.
 const ANSWERS: [Template; 4] = [Template::Hit, Template::Stored, Template::Deleted, Template::Error];
 
 #[derive(Debug)]

@@ -28,9 +28,9 @@ impl Side {
 #[derive(Debug)]
 struct End {
     stream: Stream,
-    /// What the other end has sent and this one has not taken.
+    /// Bytes from the other end that this end has not taken.
     unsent: Vec<u8>,
-    /// It sends nothing any more.
+    /// Whether this end has closed its side.
     is_silent: bool,
     interest: Interest,
 }
@@ -51,7 +51,7 @@ impl Pair {
         &self.ends[side as usize].stream
     }
 
-    /// Whether both ends have said all they had to say, and heard it.
+    /// Whether both ends have closed their sides, and all bytes are delivered.
     pub(super) fn is_over(&self) -> bool {
         self.ends.iter().all(|end| end.is_silent && end.unsent.is_empty())
     }
@@ -61,7 +61,7 @@ impl Pair {
         self.send_rest(side)?;
         for _ in 0..READS_MAX {
             if !self.wants_input(side) {
-                // What has failed is reported until it is closed.
+                // An error is reported until the pair is closed.
                 return if failed { Err(io::ErrorKind::BrokenPipe.into()) } else { Ok(()) };
             }
             match self.ends[side as usize].stream.read(piece)? {
@@ -82,7 +82,7 @@ impl Pair {
         Ok(())
     }
 
-    /// Nothing is read that the other end does not take.
+    /// Reads only when the other end takes the bytes.
     fn wants_input(&self, side: Side) -> bool {
         !self.ends[side as usize].is_silent && self.ends[side.other() as usize].unsent.is_empty()
     }
@@ -111,7 +111,7 @@ impl Pair {
         self.pass_end_to(side)
     }
 
-    /// Tells an end that nothing more comes, once it has taken what came.
+    /// Closes the other side of a stream, once all bytes are delivered.
     fn pass_end_to(&self, side: Side) -> io::Result<()> {
         let end = &self.ends[side as usize];
         if self.ends[side.other() as usize].is_silent && end.unsent.is_empty() {
@@ -120,7 +120,7 @@ impl Pair {
         Ok(())
     }
 
-    /// What the poller has to wait for now at this end, if that is something else than before.
+    /// The new interest of this end for the poller, if it has changed.
     pub(super) fn changed_interest(&mut self, side: Side) -> Option<Interest> {
         let reads = self.wants_input(side);
         let end = &mut self.ends[side as usize];

@@ -19,25 +19,26 @@ use crate::server::{Kind, Server, Spec};
 
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
-    /// The memory for which the comparison was made, in bytes.
+    /// The resident size of the comparison, in bytes.
     pub size: u64,
     pub server: String,
-    /// What it was allowed so as to have that size, in bytes.
+    /// The memory that the server was given to reach that size, in bytes.
     pub memory: u64,
     /// Resident size of the process after the replay, in bytes.
     pub resident: u64,
     pub items: u64,
     /// Processor time of the server for each request of the trace, in microseconds.
     pub cpu_us_per_request: f64,
-    /// What was measured.
+    /// The counts and latencies of the replay.
     pub record: Record,
 }
 
-/// Replays the trace on every cache of `options` at every size of `sizes`, and adds what was measured to `rows`: after an error that
-/// is what was measured before it.
+/// Replays the trace on every cache of `options` at every size of `sizes`, and adds the results to
+/// `rows`. After an error `rows` has the results up to then.
 ///
-/// Guira is allowed the size itself, since its `--memory` bounds the process. memcached is allowed what makes it as
-/// large as Guira became (or as the size, when Guira is not in the comparison).
+/// Guira gets the size itself, since its `--memory` bounds the process. memcached gets the memory
+/// with which it becomes as large as Guira became (or as the size, when Guira is not in the
+/// comparison).
 ///
 /// # Errors
 /// When a server cannot be started, the trace not read, or a cache answers wrongly.
@@ -71,7 +72,7 @@ pub fn run(
     Ok(())
 }
 
-/// Items like the trace's, twice as many as fit.
+/// Items like those of the trace, twice as many as fit.
 fn filling(replay: &Replay, target: u64) -> Case {
     let keys = 2 * target / (u64::from(replay.value_len) + 64);
     Case { sizes: SizeModel::Constant(replay.value_len), ..memory::small("filling", target, keys) }

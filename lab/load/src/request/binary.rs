@@ -1,19 +1,20 @@
-//! The spelling of the binary protocol: packets with a header of 24 bytes.
+//! Encodes requests in the binary protocol: packets with a header of 24 bytes.
 //!
-//! A get of one key is a `Get`, which is always answered. A get of several is what client libraries send: a `GetKQ` for
-//! each key, which is answered only when it finds something and then with its key, and a `Noop` that ends it.
+//! A get of one key is a `Get`, which always has a reply. A get of several keys is what client
+//! libraries send: a `GetKQ` for each key, which has a reply only for a hit, with the key; and a
+//! `Noop` that ends it.
 
 use super::{AwaitedKey, Command, ItemStyle, Outbox};
 use crate::source::{Source, Subject};
 use guira_protocol::binary::{HEADER_BYTES, opcode};
 use guira_protocol::client::{self, RequestHeader};
 
-/// Flags and expiry of a set.
+/// The length of flags and expiration time in a set.
 const SET_EXTRAS_LEN: usize = 8;
-/// What stands before the key of a set.
+/// The length of a set packet before its key.
 pub(super) const BEFORE_SET_KEY: usize = HEADER_BYTES + SET_EXTRAS_LEN;
 
-/// The command of the last reply to a request, and how many packets the request has.
+/// The command of the last reply to a request, and the number of packets of the request.
 pub(super) const fn replies(command: Command, keys: u32) -> (u8, u32) {
     match command {
         Command::Get if keys == 1 => (opcode::GET, 1),
@@ -24,7 +25,7 @@ pub(super) const fn replies(command: Command, keys: u32) -> (u8, u32) {
 }
 
 impl Outbox {
-    /// Appends a packet that has only a key; returns what is known of the key.
+    /// Appends a packet with only a key; returns the key's description.
     #[inline]
     fn push_key_packet<S: Source>(&mut self, source: &mut S, command: u8, opaque: u32) -> AwaitedKey {
         let packet = self.bytes.len();
@@ -57,7 +58,7 @@ impl Outbox {
         self.push_key_packet(source, opcode::DELETE, self.next_opaque);
     }
 
-    /// Completes the set that begins at `at` and ends with its key.
+    /// Completes the set that starts at `at` and ends with its key.
     pub(super) fn finish_set_packet(&mut self, at: usize, subject: Subject, value: &[u8], style: ItemStyle) {
         let key_len = self.bytes.len() - at - BEFORE_SET_KEY;
         let header = RequestHeader {

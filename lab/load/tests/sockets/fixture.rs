@@ -15,11 +15,10 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// Nothing.
     None,
     /// It changes a byte of every value.
     Contents,
-    /// It cuts every value by a byte, and says so.
+    /// It cuts every value by a byte, and states the shorter length.
     Length,
     /// It stops once for this long, after it has answered this many requests of a connection.
     Stall(u32, Duration),
@@ -27,7 +26,7 @@ pub(crate) enum Fault {
     Close(u32),
     /// It refuses every set.
     Refuse,
-    /// It forgets to answer every so manieth datagram.
+    /// It drops the reply to every datagram whose number is a multiple of this.
     Forget(u32),
 }
 
@@ -59,7 +58,7 @@ fn serve_items(items: &Items, fault: Fault) -> SocketAddr {
     accept(move |socket| converse(socket, &items, fault))
 }
 
-/// Lets `talk` have every connection to a free port, each on a thread of its own.
+/// Runs `talk` for every connection to a free port, each on a thread of its own.
 fn accept(talk: impl Fn(TcpStream) -> io::Result<()> + Send + Sync + 'static) -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     let addr = listener.local_addr().expect("a bound socket has an address");
@@ -69,7 +68,7 @@ fn accept(talk: impl Fn(TcpStream) -> io::Result<()> + Send + Sync + 'static) ->
             let talk = Arc::clone(&talk);
             thread::spawn(move || {
                 socket.set_nodelay(true).expect("a connected socket");
-                // A client that goes away ends its thread.
+                // A client that disconnects ends its thread.
                 let _gone = talk(socket);
             });
         }
@@ -97,7 +96,7 @@ fn converse(stream: impl Read + Write, items: &Items, fault: Fault) -> io::Resul
     Ok(())
 }
 
-/// The reply to the text command that comes next.
+/// The reply to the next text command.
 fn line_reply(input: &mut impl BufRead, items: &Items, fault: Fault) -> io::Result<Vec<u8>> {
     let mut line = String::new();
     input.read_line(&mut line)?;
@@ -134,7 +133,7 @@ fn get(keys: &[String], items: &Items, fault: Fault) -> Vec<u8> {
     reply
 }
 
-/// What is under `key`, and what the fault makes of it.
+/// The value of `key`, as the fault changes it.
 fn find(key: &str, items: &Items, fault: Fault) -> Option<Vec<u8>> {
     let mut value = items.lock().expect("no panic holds it").get(key)?.clone();
     match fault {

@@ -18,7 +18,6 @@ use super::item::{KEY_BYTES, NEVER, Object, item_max, seconds};
 use super::{Layout, Usage};
 use crate::policy::Id;
 
-/// Bytes of a page.
 const PAGE: u64 = PAGE_BYTES as u64;
 
 /// Requests from one quiescent point to the next, and from one maintenance to the next: a batch, and some.

@@ -79,7 +79,6 @@ pub struct Answer {
     /// The fixed policy that misses least.
     pub best_fixed: String,
     pub best_fixed_miss_ratio: f64,
-    /// What `auto` misses.
     pub auto_miss_ratio: f64,
     /// What holds all items that there are.
     pub holds_all: Amount,

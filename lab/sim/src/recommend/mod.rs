@@ -86,7 +86,6 @@ impl std::fmt::Debug for Question<'_> {
     }
 }
 
-/// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum NoAnswer {
     /// There are no misses to judge by.
@@ -97,11 +96,7 @@ pub enum NoAnswer {
     NothingStored,
     /// A server takes more for itself.
     #[error("{given} is less memory than a server takes without items: recommended is {least} or more")]
-    TooLittle {
-        given: Size,
-        /// The least.
-        least: Size,
-    },
+    TooLittle { given: Size, least: Size },
     #[error(transparent)]
     Policy(#[from] OptionError),
 }

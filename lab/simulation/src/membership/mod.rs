@@ -56,7 +56,6 @@ impl Way {
     }
 }
 
-/// What all programs share.
 #[derive(Clone, Debug)]
 struct Shared {
     history: Arc<Mutex<History>>,

@@ -25,12 +25,12 @@ pub(crate) fn run(field: &Field, authority: &Authority, mut random: Rng) {
         counters.one(if spoils { "certificates spoilt" } else { "certificates replaced" });
         if random.below(3) > 0 {
             field.remember("SIGHUP");
-            // If it has ended, the watch over it tells.
+            // If the server has ended, the thread that watches it reports that.
             let _ = kill_process(server, Signal::HUP);
             counters.one("SIGHUP");
         }
     }
-    // What comes next finds a good one.
+    // Later connections find a valid certificate.
     if let Err(error) = authority.renew() {
         field.fail(error.to_string());
     }

@@ -1,4 +1,4 @@
-//! `flush_all`, with and without delay. It marks in the histories what is gone.
+//! `flush_all`, with and without delay. Records the removed items in the histories.
 
 use std::io;
 use std::time::Duration;
@@ -30,7 +30,7 @@ pub(crate) fn run(field: &Field, history: &History, mut random: Rng, between: Du
                 field.fail(format!("{line:?} to flush_all"));
                 return;
             }
-            // It may have been flushed or not: nothing is known to be gone.
+            // The flush may have happened or not, so no item is known to be gone.
             Err(_) => continue,
         }
         field.remember(format!("flush_all {delay}"));

@@ -81,7 +81,7 @@ pub(crate) fn watchers(field: &Field, mut random: Rng) {
         }
         counters.one("watchers");
         let slow = random.below(2) == 0;
-        // Nothing may happen that is watched for.
+        // Perhaps no event of the watched kinds happens.
         let _ = wire.link().set_timeouts(Duration::from_millis(500));
         for count in 0..random.below(20_000) {
             let Ok(line) = wire.log_line() else { break };

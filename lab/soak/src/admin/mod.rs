@@ -45,7 +45,7 @@ pub(crate) fn stat(field: &Field, name: &str) -> Option<u64> {
 }
 
 /// The one line that a command is answered with, over a new connection.
-pub(crate) fn tell(field: &Field, command: &str) -> Option<String> {
+pub(crate) fn run_command(field: &Field, command: &str) -> Option<String> {
     let mut wire = wire(field, Carrier::Unix)?;
     wire.send(format!("{command}\r\n").as_bytes()).ok()?;
     wire.line().ok()

@@ -52,7 +52,7 @@ const VERBS: [&str; 12] = [
     "refresh_certs",
 ];
 
-/// Asks and commands until the run ends. The server has `memory` MiB.
+/// Sends queries and commands until the run ends. The server has `memory` MiB.
 pub(crate) fn run(field: &Field, mut random: Rng, memory: u64) {
     let mut counters = field.counters();
     let mut policies: Vec<String> = Vec::new();
@@ -83,7 +83,7 @@ pub(crate) fn run(field: &Field, mut random: Rng, memory: u64) {
             if !command.starts_with("stats") {
                 field.remember(&command);
             }
-            match ask(&mut wire, &command, ends) {
+            match exchange(&mut wire, &command, ends) {
                 Ok(answer) if answer.contains("MEMLIMIT_ADJUST_FAILED") => {
                     counters.one("cache_memlimit refused");
                 }
@@ -108,15 +108,15 @@ pub(crate) fn run(field: &Field, mut random: Rng, memory: u64) {
             }
         }
     }
-    // What comes next finds the memory that it was started with.
+    // Restores the memory limit of the start for the rest of the run.
     let restored = wire(field, Carrier::Unix);
     if let Some(mut wire) = restored {
-        let _ = ask(&mut wire, &format!("cache_memlimit {memory}"), "");
+        let _ = exchange(&mut wire, &format!("cache_memlimit {memory}"), "");
     }
 }
 
 /// The last line of the answer.
-fn ask(wire: &mut Wire, command: &str, end: &str) -> std::io::Result<String> {
+fn exchange(wire: &mut Wire, command: &str, end: &str) -> std::io::Result<String> {
     wire.send(format!("{command}\r\n").as_bytes())?;
     let ends =
         if end.is_empty() { vec![""] } else { vec![end, "ERROR", "CLIENT_ERROR", "SERVER_ERROR", "BUSY"] };
@@ -124,15 +124,16 @@ fn ask(wire: &mut Wire, command: &str, end: &str) -> std::io::Result<String> {
     Ok(all.pop().unwrap_or_default())
 }
 
-/// One of `policies`, or one with options.
+/// A policy of `policies`, or one with options.
 fn one_of<'a>(policies: &'a [String], random: &mut Rng) -> &'a str {
     let number = random.below((policies.len() + WITH_OPTIONS.len()) as u64) as usize;
     policies.get(number).map_or_else(|| WITH_OPTIONS[number - policies.len()], String::as_str)
 }
 
-/// What `policy` may be given without options: the server lists it when the name is none of them. Empty if it did not answer.
+/// The policies without options: the server lists them in its reply to an unknown name. Empty if it
+/// did not answer.
 fn known_policies(wire: &mut Wire) -> Vec<String> {
-    let answer = ask(wire, "policy unknown", "").unwrap_or_default();
+    let answer = exchange(wire, "policy unknown", "").unwrap_or_default();
     let names = answer.trim_end().rsplit_once("there are: ").map_or("", |(_, names)| names);
     names.split(", ").filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }

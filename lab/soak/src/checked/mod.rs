@@ -34,7 +34,7 @@ impl<'f> Clients<'f> {
         &mut self.clients[index]
     }
 
-    /// The connection of a client broke: it gets another, if that was no failure and the run goes on.
+    /// Replaces the broken connection of a client, if that was no failure and the run continues.
     pub(crate) fn replace(&mut self, index: usize, error: &std::io::Error) -> Option<()> {
         let (field, client) = (self.field, &self.clients[index]);
         let which = format!("{:?} over {:?}", client.speech, client.carrier);
@@ -59,17 +59,17 @@ impl<'f> Clients<'f> {
 fn crowded_out(field: &Field) -> std::io::Result<String> {
     let mut client = Client::try_open(field, Carrier::Unix, Speech::Text)?;
     client.wire().send(b"stats\r\n")?;
-    let mut told = Vec::new();
+    let mut counts = Vec::new();
     loop {
         match client.wire().line()? {
-            line if line.contains("_oom ") => told.push(line),
-            line if line == "END" => return Ok(told.join(", ")),
+            line if line.contains("_oom ") => counts.push(line),
+            line if line == "END" => return Ok(counts.join(", ")),
             _ => {}
         }
     }
 }
 
-/// What reads are called in the report.
+/// The name of a read in the report.
 fn counted(speech: Speech) -> &'static str {
     match speech {
         Speech::Text => "checked reads, text",

@@ -45,7 +45,8 @@ fn some_keys(history: &History, random: &mut Rng) -> Vec<usize> {
     let most = [1, 8, KEYS_MAX][random.below(3) as usize];
     let count = 1 + random.below(most) as usize;
     let all = history.len() as u64;
-    // The first keys are warm, and asked for most. No key twice, so that answers can be matched in any order.
+    // The first keys are warm, and read most often. No key is read twice, so that answers can be
+    // matched in any order.
     let mut keys = (0..count)
         .map(|_| if random.below(2) == 0 { random.below(all.div_ceil(10)) } else { random.below(all) } as usize)
         .collect::<Vec<_>>();
@@ -69,7 +70,7 @@ fn one_by_one(client: &mut Client, names: Vec<Vec<u8>>) -> Found {
     Ok(hits.collect())
 }
 
-/// Checks what was seen of a key against what could be read.
+/// Checks a reply about a key against the values that may be read.
 fn judge(field: &Field, history: &History, claim: Claim, seen: &Seen, counters: &mut Counters<'_>) {
     let warm = history.kind(claim.owner.key as usize) == Kind::Warm;
     match seen {

@@ -33,7 +33,7 @@ struct Write {
     /// How long the value will be, and the number of its base.
     length: usize,
     base: u64,
-    /// What a read that goes with it is held against.
+    /// The claim that a read sent with the write is checked against.
     claim: Claim,
 }
 
@@ -104,7 +104,7 @@ impl<'f> Writer<'f> {
             let verb = self.some_verb(key);
             let write = self.prepare(key, verb);
             bytes += write.request.value.len() + write.request.name.len();
-            // What is read takes as long to be sent as what is written.
+            // Long reads count like writes, since they take as long to send.
             let reads = verb == Verb::Gat && self.history.log(key).length > PIPELINE_BYTES;
             writes.push(write);
             if bytes > PIPELINE_BYTES || reads {
@@ -177,7 +177,8 @@ impl<'f> Writer<'f> {
     fn some_verb(&mut self, key: usize) -> Verb {
         let kind = self.history.kind(key);
         let log = self.history.log(key);
-        // Commands for what is gone must fail, which is tried as well, but mostly there is to be something.
+        // Commands on missing items must fail, which is tested too, but mostly the item should
+        // exist.
         if log.is_gone(self.field.now()) && self.random.below(10) < 7 {
             return Verb::Set;
         }
@@ -252,7 +253,7 @@ impl<'f> Writer<'f> {
         write
     }
 
-    /// Takes note of an answer, and whether it can be.
+    /// Records an answer, and reports an impossible one.
     fn settle(&mut self, write: &Write, answer: &Answer) {
         let verb = write.request.verb;
         self.counters.one(counted(verb));
@@ -291,7 +292,7 @@ impl<'f> Writer<'f> {
                 log.was_missing();
             }
             (_, Answer::Refused(what)) if !what.contains("large") || write.length > SURE_MAX => {
-                // As in memcached, what was there before may have been removed.
+                // As in memcached, the previous item may have been removed.
                 log.unsettle_life();
                 let long = what.contains("large");
                 self.counters.one(if long { "refused: too long" } else { "refused: no memory" });
@@ -311,7 +312,7 @@ impl<'f> Writer<'f> {
     }
 }
 
-/// What writes are called in the report.
+/// The name of a write in the report.
 fn counted(verb: Verb) -> &'static str {
     match verb {
         Verb::Set => "checked set",

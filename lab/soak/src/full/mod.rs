@@ -1,9 +1,10 @@
 //! A server whose memory is full: sixty thousand keys, of which far fewer fit, values of all lengths that expire, are joined, counted and removed,
 //! and memory that becomes less and more.
 //!
-//! Each connection has keys of its own, so it knows exactly what they hold. Where nothing may be evicted everything acknowledged must be there, and
-//! what was refused has changed nothing; in a cache an item may be missing, and then it never comes back. Once the server is at rest it
-//! counts as many items as were found.
+//! Each connection has keys of its own, so it knows their values exactly. Where nothing may be
+//! evicted every acknowledged value must exist, and a refused write has changed nothing; in a cache
+//! an item may be missing, and then it never comes back. Once the server is at rest, its count of
+//! items equals the number of items found.
 
 mod model;
 mod worker;
@@ -14,7 +15,7 @@ use guira_harness::scratch::Scratch;
 use guira_sync::clock::Stopwatch;
 use guira_workload::Rng;
 
-use crate::admin::{flush, stat, tell};
+use crate::admin::{flush, run_command, stat};
 use crate::client::Client;
 use crate::field::{Field, Losses};
 use crate::link::{Addresses, Carrier};
@@ -29,7 +30,7 @@ const KEYS: u32 = 60_000;
 /// Memory of the server, in MiB: less than a quarter of what the keys would need.
 const MEMORY: u64 = 24;
 
-/// What memory becomes in its turn, in MiB. It ends with more than it had.
+/// The memory limits of a round in turn, in MiB. The last is higher than the first.
 const MEMORIES: [u64; 4] = [20, 28, 22, 32];
 
 /// Connections, one for each protocol.
@@ -46,10 +47,10 @@ const LOSSES_MIN: u64 = 100;
 
 const LONG: Duration = Duration::from_secs(3600);
 
-/// How long the server may take to find what has expired.
+/// The longest time in which the server finds expired items.
 const REST: Duration = Duration::from_secs(20);
 
-/// What may become of what was stored.
+/// Whether the server may evict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Keeping {
     /// It is kept until it expires or is removed.
@@ -137,7 +138,7 @@ fn one_round(plan: &Plan, field: &Field, round: u64, workers: &mut [Worker<'_>])
         for worker in &mut *workers {
             scope.spawn(move || worker.run(end));
         }
-        // The first round is one of memory that stays as it is.
+        // The first round does not change the memory limit.
         for memory in MEMORIES.into_iter().filter(|_| round > 0) {
             field.pause(Duration::from_millis(length / (MEMORIES.len() as u64 + 1)));
             resize(field, memory);
@@ -149,7 +150,7 @@ fn one_round(plan: &Plan, field: &Field, round: u64, workers: &mut [Worker<'_>])
 fn resize(field: &Field, memory: u64) {
     let command = format!("cache_memlimit {memory}");
     field.remember(&command);
-    match tell(field, &command) {
+    match run_command(field, &command) {
         Some(answer) if answer == "OK" => field.counters().one("cache_memlimit"),
         Some(answer) if answer.starts_with("MEMLIMIT_ADJUST_FAILED") => {
             field.counters().one("cache_memlimit refused");
@@ -158,7 +159,7 @@ fn resize(field: &Field, memory: u64) {
     }
 }
 
-/// Without load: compares what the server counts with what was found.
+/// Without load: compares the server's count of items with the items found.
 fn at_rest(field: &Field, workers: &mut [Worker<'_>]) {
     everybody(workers, Worker::remove_mortals);
     wait_for_items(field, || {
@@ -173,7 +174,7 @@ fn wait_for_items(field: &Field, mut items: impl FnMut() -> u64) {
     let begin = Stopwatch::start();
     while field.goes_on() {
         // Expired items count until they are looked up.
-        tell(field, "lru_crawler crawl all");
+        run_command(field, "lru_crawler crawl all");
         let (found, counted) = (items(), stat(field, "curr_items"));
         if counted == Some(found) {
             return;

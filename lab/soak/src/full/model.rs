@@ -1,7 +1,8 @@
-//! What should be stored: exactly, since every key belongs to one connection.
+//! A model of the stored items: exact, since every key belongs to one connection.
 //!
-//! Only the moment at which a value expires is known no better than the server's clock of whole seconds tells it: between two moments of the run a
-//! mortal value may be there or not. The first answer settles which, and what was missed never comes back.
+//! Only the expiration is uncertain, by the server's clock of whole seconds: between two moments of
+//! the run a mortal value may exist or not. The first reply settles which, and a missing value
+//! never comes back.
 
 use std::collections::HashMap;
 
@@ -10,7 +11,8 @@ use crate::history::SLACK_MS;
 use crate::speech::{Answer, Hit, Verb};
 use crate::value::{self, Owner};
 
-/// So much earlier than it should a value may expire: the seconds of the server's clock, and what a busy worker is behind it.
+/// How much too early a value may expire: the server's clock has whole seconds, and a busy worker
+/// lags behind it.
 const EARLY_MS: u64 = 2_000;
 
 /// When requests were sent and when all their answers had come, in milliseconds of the run.
@@ -22,7 +24,8 @@ pub(super) struct Window {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Content {
-    /// A store and what was put before and after it: the numbers of the last write and of the store, and how long it is.
+    /// A store with its appends and prepends: the sequence numbers of the last write and of the
+    /// store, and the length.
     Segments {
         newest: u64,
         base: u64,
@@ -31,16 +34,17 @@ pub(super) enum Content {
     Number(u64),
 }
 
-/// A value as it was stored.
+/// A stored value.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     content: Content,
     flags: u32,
-    /// It is there until the first, unless it may be evicted, and gone after the second.
+    /// The item exists until the first time, unless it may be evicted, and is gone after the
+    /// second.
     life: (u64, u64),
 }
 
-/// What is known of a key before an answer.
+/// The presence of a key before a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Presence {
     Absent,
@@ -49,12 +53,12 @@ enum Presence {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Asked {
+pub(super) struct Operation {
     pub(super) key: u32,
     pub(super) verb: Verb,
     pub(super) ttl: u32,
     pub(super) flags: u32,
-    /// What is stored, or put before or after what is there.
+    /// The stored, appended or prepended value.
     pub(super) content: Content,
 }
 
@@ -98,7 +102,7 @@ impl Model {
         Model { keeping, held: HashMap::new() }
     }
 
-    /// What a key holds, unless it is certainly gone.
+    /// The content of a key, unless it is certainly gone.
     pub(super) fn content(&self, key: u32) -> Option<Content> {
         self.held.get(&key).map(|held| held.content)
     }
@@ -129,14 +133,19 @@ impl Model {
         }
     }
 
-    /// Takes note of an answer.
+    /// Applies an answer to the model.
     ///
     /// # Errors
-    /// Why it cannot be.
-    pub(super) fn settle(&mut self, asked: &Asked, answer: &Answer, window: Window) -> Result<(), String> {
-        let before = self.held.get(&asked.key).copied();
-        self.judge(asked, answer, window).map_err(|what| {
-            let Asked { key, verb, ttl, content, .. } = asked;
+    /// If the answer is impossible: why.
+    pub(super) fn settle(
+        &mut self,
+        operation: &Operation,
+        answer: &Answer,
+        window: Window,
+    ) -> Result<(), String> {
+        let before = self.held.get(&operation.key).copied();
+        self.judge(operation, answer, window).map_err(|what| {
+            let Operation { key, verb, ttl, content, .. } = operation;
             let answer = match answer {
                 Answer::Hit(hit) => format!("{} bytes", hit.value.len()),
                 answer => format!("{answer:?}"),
@@ -145,18 +154,18 @@ impl Model {
         })
     }
 
-    fn judge(&mut self, asked: &Asked, answer: &Answer, window: Window) -> Result<(), String> {
-        let found = match (asked.verb, answer) {
+    fn judge(&mut self, operation: &Operation, answer: &Answer, window: Window) -> Result<(), String> {
+        let found = match (operation.verb, answer) {
             (Verb::Set, Answer::Done) => {
-                self.store(asked, window);
+                self.store(operation, window);
                 return Ok(());
             }
             (Verb::Delete | Verb::Gets, Answer::Refused(_)) => return Err("it needs no memory".to_owned()),
             (_, Answer::Refused(what)) if what.contains("large") => return Err("it is not large".to_owned()),
             (verb, Answer::Refused(_)) => {
-                // A cache must not return what is older than a refused value; a store must keep it.
+                // A cache must not return a value older than a refused one; a store must keep it.
                 if verb == Verb::Set && self.keeping == Keeping::Some {
-                    self.held.remove(&asked.key);
+                    self.held.remove(&operation.key);
                 }
                 return Ok(());
             }
@@ -171,31 +180,37 @@ impl Model {
             }
             _ => return Err("that is no answer".to_owned()),
         };
-        match (self.presence(asked.key, window), found) {
+        match (self.presence(operation.key, window), found) {
             (Presence::Absent, true) => return Err("there was nothing".to_owned()),
             (Presence::Present, false) => return Err("it is missing".to_owned()),
             _ => {}
         }
-        self.follow(asked, answer, window, found)
+        self.follow(operation, answer, window, found)
     }
 
     /// Does to the model what the server has done.
-    fn follow(&mut self, asked: &Asked, answer: &Answer, window: Window, found: bool) -> Result<(), String> {
+    fn follow(
+        &mut self,
+        operation: &Operation,
+        answer: &Answer,
+        window: Window,
+        found: bool,
+    ) -> Result<(), String> {
         if !found {
-            self.held.remove(&asked.key);
+            self.held.remove(&operation.key);
         }
-        match asked.verb {
-            Verb::Add if !found => self.store(asked, window),
-            Verb::Replace if found => self.store(asked, window),
-            Verb::Delete => drop(self.held.remove(&asked.key)),
+        match operation.verb {
+            Verb::Add if !found => self.store(operation, window),
+            Verb::Replace if found => self.store(operation, window),
+            Verb::Delete => drop(self.held.remove(&operation.key)),
             _ => {}
         }
-        let Some(held) = self.held.get_mut(&asked.key) else { return Ok(()) };
+        let Some(held) = self.held.get_mut(&operation.key) else { return Ok(()) };
         if let Answer::Hit(hit) = answer {
-            held.check(asked.key, hit)?;
+            held.check(operation.key, hit)?;
         }
-        match (asked.verb, &mut held.content, asked.content) {
-            (Verb::Touch | Verb::Gat, _, _) => held.life = life(asked.ttl, window),
+        match (operation.verb, &mut held.content, operation.content) {
+            (Verb::Touch | Verb::Gat, _, _) => held.life = life(operation.ttl, window),
             (
                 Verb::Append | Verb::Prepend,
                 Content::Segments { newest, length, .. },
@@ -215,9 +230,9 @@ impl Model {
         Ok(())
     }
 
-    fn store(&mut self, asked: &Asked, window: Window) {
-        let Asked { content, flags, .. } = *asked;
-        self.held.insert(asked.key, Held { content, flags, life: life(asked.ttl, window) });
+    fn store(&mut self, operation: &Operation, window: Window) {
+        let Operation { content, flags, .. } = *operation;
+        self.held.insert(operation.key, Held { content, flags, life: life(operation.ttl, window) });
     }
 }
 
@@ -227,8 +242,8 @@ mod tests {
 
     const SOON: Window = Window { sent: 100, answered: 200 };
 
-    fn asked(verb: Verb, ttl: u32) -> Asked {
-        Asked { key: 5, verb, ttl, flags: 7, content: Content::Number(40) }
+    fn operation(verb: Verb, ttl: u32) -> Operation {
+        Operation { key: 5, verb, ttl, flags: 7, content: Content::Number(40) }
     }
 
     fn hit(text: &str) -> Answer {
@@ -237,13 +252,13 @@ mod tests {
 
     fn stored(keeping: Keeping, ttl: u32) -> Model {
         let mut model = Model::new(keeping);
-        assert_eq!(model.settle(&asked(Verb::Set, ttl), &Answer::Done, SOON), Ok(()));
+        assert_eq!(model.settle(&operation(Verb::Set, ttl), &Answer::Done, SOON), Ok(()));
         model
     }
 
     #[test]
     fn a_store_must_not_lose_and_a_cache_may() {
-        let get = asked(Verb::Gets, 0);
+        let get = operation(Verb::Gets, 0);
         assert!(stored(Keeping::All, 0).settle(&get, &Answer::NotFound, SOON).is_err());
         let mut cache = stored(Keeping::Some, 0);
         assert_eq!(cache.settle(&get, &Answer::NotFound, SOON), Ok(()));
@@ -253,28 +268,28 @@ mod tests {
     #[test]
     fn what_is_read_is_what_was_stored() {
         let mut model = stored(Keeping::All, 0);
-        assert_eq!(model.settle(&asked(Verb::Increment(2), 0), &Answer::Number(42), SOON), Ok(()));
-        assert_eq!(model.settle(&asked(Verb::Gets, 0), &hit("42"), SOON), Ok(()));
-        assert!(model.settle(&asked(Verb::Gets, 0), &hit("40"), SOON).is_err());
+        assert_eq!(model.settle(&operation(Verb::Increment(2), 0), &Answer::Number(42), SOON), Ok(()));
+        assert_eq!(model.settle(&operation(Verb::Gets, 0), &hit("42"), SOON), Ok(()));
+        assert!(model.settle(&operation(Verb::Gets, 0), &hit("40"), SOON).is_err());
         let other = Answer::Hit(Hit { value: b"42".to_vec(), flags: 8, cas: 0 });
-        assert!(model.settle(&asked(Verb::Gets, 0), &other, SOON).is_err());
+        assert!(model.settle(&operation(Verb::Gets, 0), &other, SOON).is_err());
     }
 
     #[test]
     fn a_refusal_changes_nothing_in_a_store() {
         let refused = Answer::Refused("SERVER_ERROR out of memory storing object".to_owned());
         let mut store = stored(Keeping::All, 0);
-        assert_eq!(store.settle(&asked(Verb::Set, 0), &refused, SOON), Ok(()));
-        assert!(store.settle(&asked(Verb::Gets, 0), &Answer::NotFound, SOON).is_err());
+        assert_eq!(store.settle(&operation(Verb::Set, 0), &refused, SOON), Ok(()));
+        assert!(store.settle(&operation(Verb::Gets, 0), &Answer::NotFound, SOON).is_err());
         let mut cache = stored(Keeping::Some, 0);
-        assert_eq!(cache.settle(&asked(Verb::Set, 0), &refused, SOON), Ok(()));
-        assert!(cache.settle(&asked(Verb::Gets, 0), &hit("40"), SOON).is_err());
+        assert_eq!(cache.settle(&operation(Verb::Set, 0), &refused, SOON), Ok(()));
+        assert!(cache.settle(&operation(Verb::Gets, 0), &hit("40"), SOON).is_err());
     }
 
     #[test]
     fn a_mortal_value_goes_when_its_time_has_come() {
         let at = |sent| Window { sent, answered: sent + 1 };
-        let get = asked(Verb::Gets, 0);
+        let get = operation(Verb::Gets, 0);
         let early = at(20_000 - EARLY_MS);
         assert!(stored(Keeping::All, 20).settle(&get, &Answer::NotFound, early).is_err());
         let doubtful = at(20_000);
@@ -282,6 +297,6 @@ mod tests {
         assert_eq!(stored(Keeping::All, 20).settle(&get, &hit("40"), doubtful), Ok(()));
         let late = at(20_300 + SLACK_MS);
         assert!(stored(Keeping::All, 20).settle(&get, &hit("40"), late).is_err());
-        assert!(stored(Keeping::All, 20).settle(&asked(Verb::Add, 0), &Answer::NotStored, late).is_err());
+        assert!(stored(Keeping::All, 20).settle(&operation(Verb::Add, 0), &Answer::NotStored, late).is_err());
     }
 }

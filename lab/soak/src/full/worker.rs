@@ -2,7 +2,7 @@
 
 use guira_workload::Rng;
 
-use super::model::{Asked, Content, Model, Window};
+use super::model::{Content, Model, Operation, Window};
 use super::{KEYS, Keeping};
 use crate::client::Client;
 use crate::field::{Counters, Field};
@@ -86,7 +86,7 @@ impl<'f> Worker<'f> {
                 if verb != Verb::Gets && self.random.below(3) == 0 {
                     requests.push(self.prepare(key, Verb::Gets));
                 }
-                // Every key once, since what is put to a value names what it was before.
+                // Every key once, since an append refers to the value before.
                 key = (key + self.share.of) % KEYS;
                 if bytes > PIPELINE_BYTES {
                     break;
@@ -98,21 +98,21 @@ impl<'f> Worker<'f> {
 
     pub(super) fn read_all(&mut self) {
         let keys: Vec<u32> = self.keys().collect();
-        self.ask_all(&keys, Verb::Gets);
+        self.request_all(&keys, Verb::Gets);
     }
 
-    /// Removes what may go by itself, so that it is known what is there.
+    /// Removes values that may expire, so that the remaining ones are certain.
     pub(super) fn remove_mortals(&mut self) {
         let mortals = self.model.mortals();
-        self.ask_all(&mortals, Verb::Delete);
+        self.request_all(&mortals, Verb::Delete);
     }
 
     pub(super) fn remove_all(&mut self) {
         let keys: Vec<u32> = self.keys().collect();
-        self.ask_all(&keys, Verb::Delete);
+        self.request_all(&keys, Verb::Delete);
     }
 
-    fn ask_all(&mut self, keys: &[u32], verb: Verb) {
+    fn request_all(&mut self, keys: &[u32], verb: Verb) {
         for some in keys.chunks(PIPELINE_MAX as usize) {
             if !self.field.goes_on() {
                 return;
@@ -124,7 +124,7 @@ impl<'f> Worker<'f> {
 
     fn some_key(&mut self) -> u32 {
         let Share { rest, of } = self.share;
-        // Some are asked for more often than others.
+        // Some keys are requested more often than others.
         let most = if self.random.below(2) == 0 { KEYS / 16 } else { KEYS };
         self.random.below(u64::from(most / of)) as u32 * of + rest
     }
@@ -146,7 +146,7 @@ impl<'f> Worker<'f> {
         }
     }
 
-    fn prepare(&mut self, key: u32, verb: Verb) -> (Asked, Request) {
+    fn prepare(&mut self, key: u32, verb: Verb) -> (Operation, Request) {
         self.sequence += 1;
         let (owner, sequence) = (Owner { key, life: 0 }, self.sequence);
         let stores = matches!(verb, Verb::Set | Verb::Add | Verb::Replace);
@@ -177,10 +177,10 @@ impl<'f> Worker<'f> {
         }
         let flags = if stores { value::flags(owner, sequence) } else { 0 };
         let name = value::name("full", owner);
-        (Asked { key, verb, ttl, flags, content }, Request { verb, name, value: bytes, flags, ttl })
+        (Operation { key, verb, ttl, flags, content }, Request { verb, name, value: bytes, flags, ttl })
     }
 
-    fn carry_out(&mut self, all: &[(Asked, Request)]) {
+    fn carry_out(&mut self, all: &[(Operation, Request)]) {
         let requests: Vec<Request> = all.iter().map(|(_, request)| request.clone()).collect();
         let sent = self.field.now();
         let answers = match self.client.call(&requests) {
@@ -191,9 +191,9 @@ impl<'f> Worker<'f> {
             }
         };
         let window = Window { sent, answered: self.field.now() };
-        for ((asked, _), answer) in all.iter().zip(&answers) {
+        for ((operation, _), answer) in all.iter().zip(&answers) {
             self.counters.one(counted(answer));
-            if let Err(what) = self.model.settle(asked, answer, window) {
+            if let Err(what) = self.model.settle(operation, answer, window) {
                 self.counters.one("wrong answers");
                 return self.field.fail(format!("{:?}: {what}", self.client.speech));
             }
@@ -206,7 +206,7 @@ fn is_number(key: u32) -> bool {
     key % 8 == 5
 }
 
-/// What answers are called in the report.
+/// The name of an answer in the report.
 fn counted(answer: &Answer) -> &'static str {
     match answer {
         Answer::Done => "checked: done",

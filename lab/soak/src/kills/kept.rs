@@ -27,7 +27,7 @@ pub(crate) struct Kept {
 /// Reads an item.
 ///
 /// # Errors
-/// If the connection breaks, or the answer is none.
+/// If the connection breaks, or the answer is malformed.
 pub(crate) fn read_kept(client: &mut Client, name: &[u8]) -> io::Result<Option<Kept>> {
     let wire = client.wire();
     let mut request = Vec::new();
@@ -45,10 +45,10 @@ pub(crate) fn read_kept(client: &mut Client, name: &[u8]) -> io::Result<Option<K
 }
 
 impl Kept {
-    /// Whether an item is after a restart what it was before.
+    /// Checks that an item is the same after a restart.
     ///
     /// # Errors
-    /// What is different.
+    /// The difference.
     pub(crate) fn compare(before: Option<&Self>, after: Option<&Self>) -> Result<(), String> {
         let (before, after) = match (before, after) {
             (None, None) => return Ok(()),

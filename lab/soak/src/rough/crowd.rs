@@ -13,11 +13,11 @@ const REFUSALS: usize = 10;
 
 const PAUSE: Duration = Duration::from_secs(4);
 
-/// What comes on top of the time after which a silent connection is closed: the server looks once a second, and may
-/// be busy.
+/// Added to the time after which a silent connection is closed: the server checks once a second,
+/// and may be busy.
 const IDLE_SLACK: Duration = Duration::from_secs(10);
 
-/// Opens as many connections as there may be, until the run ends, and has some left over. The server may have `most`.
+/// Opens as many connections as the server allows (`most`), and some more, until the run ends.
 pub(crate) fn rush(field: &Field, mut random: Rng, most: usize) {
     let mut counters = field.counters();
     while field.goes_on() {

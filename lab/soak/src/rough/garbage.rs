@@ -13,13 +13,13 @@ use crate::speech::binary;
 /// How long a server may read garbage in silence before the next is tried.
 const SILENCE: Duration = Duration::from_millis(5);
 
-/// Sends garbage until the run ends. All that is asked of the server is to survive.
+/// Sends garbage until the run ends. The server only has to survive.
 pub(crate) fn run(field: &Field, mut random: Rng) {
     let mut counters = field.counters();
     while field.goes_on() {
         let (what, bytes) = some_garbage(&mut random);
         let carrier = Carrier::random(&mut random);
-        // Sometimes what is not TLS goes to the listener that speaks it.
+        // Sometimes plain bytes go to the TLS listener.
         let sent = if random.below(3) == 0 {
             field.addresses.raw(carrier).and_then(|mut plain| {
                 plain.set_timeouts(SILENCE)?;

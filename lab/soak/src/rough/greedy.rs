@@ -1,4 +1,4 @@
-//! Connections that ask for gigabytes and never read their replies.
+//! Connections that request gigabytes and never read their replies.
 
 use std::io::Write;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use crate::field::Field;
 use crate::link::{Carrier, Link, PATIENCE};
 use crate::speech::{Request, Speech, Verb};
 
-/// Values that each connection asks for, and their length.
+/// The values that each request names, and their length.
 const VALUES: usize = 4;
 const LENGTH: usize = 900_000;
 
 /// How long a round of them lasts.
 const HOLD: Duration = Duration::from_secs(4);
 
-/// Asks until the run ends, over `count` connections at a time.
+/// Sends requests until the run ends, over `connections` connections at a time.
 pub(crate) fn run(field: &Field, mut random: Rng, connections: usize) {
     let mut counters = field.counters();
     while field.goes_on() {
@@ -38,7 +38,7 @@ pub(crate) fn run(field: &Field, mut random: Rng, connections: usize) {
         let mut links = Vec::new();
         for _ in 0..connections {
             let Ok(mut link) = field.addresses.open(Carrier::random(&mut random)) else { continue };
-            ask(&mut link, &mut random);
+            send_requests(&mut link, &mut random);
             links.push(link);
             counters.one("connections that never read");
         }
@@ -53,8 +53,8 @@ pub(crate) fn run(field: &Field, mut random: Rng, connections: usize) {
     }
 }
 
-/// Asks for more and more until the server takes no more questions.
-fn ask(link: &mut Link, random: &mut Rng) {
+/// Sends requests until the server accepts no more.
+fn send_requests(link: &mut Link, random: &mut Rng) {
     let names = (0..VALUES).map(|number| format!(" greedy-{number}")).collect::<String>();
     let question = match random.below(3) {
         0 => format!("get{}\r\n", names.repeat(20)),
@@ -70,6 +70,6 @@ fn ask(link: &mut Link, random: &mut Rng) {
             break;
         }
     }
-    // It is about to be dropped, whatever this says.
+    // The connection is dropped next, so a failure does not matter.
     let _ = link.set_timeouts(PATIENCE);
 }

@@ -61,7 +61,8 @@ fn listen(field: &Field, link: Link, counters: &mut Counters<'_>) {
     }
 }
 
-/// Asks, ends its sending, and must still get all answers, and then the end.
+/// Sends requests, shuts down its sending side, and must still get all answers, then the end of the
+/// stream.
 fn half_closed(field: &Field, random: &mut Rng, counters: &mut Counters<'_>) {
     for _ in 0..20 {
         let count = 1 + random.below(300) as usize;

@@ -1,4 +1,4 @@
-//! Configurations that come again and again, half of them broken, while clients ask.
+//! Frequent new configurations, half of them broken, while clients send requests.
 
 use std::fs;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use guira_workload::Rng;
 
 use super::fleet::{Node, Router, only};
 use super::stops::Progress;
-use super::{Failures, told};
+use super::{Failures, as_text};
 use crate::line::Line;
 use crate::plan::Plan;
 
@@ -20,7 +20,7 @@ const AT_ONCE: [&str; 7] = [
     "--reconfiguration-delay-ms=0",
     "--file-observer-sleep-before-update-ms=0",
     "--file-observer-poll-period-ms=20",
-    // Nobody hangs here, so that nothing may fail.
+    // No server hangs here, so that no request may fail.
     "--server-timeout-ms",
     "20000",
     "--timeouts-until-tko",
@@ -39,16 +39,16 @@ pub(super) fn run(plan: &Plan) -> Result<Failures, String> {
     std::thread::scope(|scope| {
         for name in 0..CLIENTS {
             let (progress, router) = (&progress, &router);
-            scope.spawn(move || progress.ask(router, name, Rng::part(plan.seed, name)));
+            scope.spawn(move || progress.run_client(router, name, Rng::part(plan.seed, name)));
         }
-        let mut line = Line::open(address).map_err(told)?;
+        let mut line = Line::open(address).map_err(as_text)?;
         let mut change = |number: u64| -> Result<(), String> {
             // Every whole one is another than the one before.
             let text = &whole[(number / 2 + 1) as usize % whole.len()];
-            let refused = line.stat("config_failures").map_err(told)?;
-            let before = line.ask("get __mcrouter__.config_md5_digest\r\n").map_err(told)?;
-            let digest = line.line().map_err(told)?;
-            line.line().map_err(told)?;
+            let refused = line.stat("config_failures").map_err(as_text)?;
+            let before = line.request("get __mcrouter__.config_md5_digest\r\n").map_err(as_text)?;
+            let digest = line.line().map_err(as_text)?;
+            line.line().map_err(as_text)?;
             match number % 4 {
                 0 => fs::write(&file, &text[..text.len() / 2]),
                 2 => fs::write(&file, format!("{text}}}")),
@@ -56,14 +56,14 @@ pub(super) fn run(plan: &Plan) -> Result<Failures, String> {
                 _ => fs::write(file.with_extension("new"), text)
                     .and_then(|()| fs::rename(file.with_extension("new"), &file)),
             }
-            .map_err(told)?;
+            .map_err(as_text)?;
             let is_broken = number.is_multiple_of(2);
             broken += u64::from(is_broken);
             let is_done = |line: &mut Line| -> Result<bool, std::io::Error> {
                 if is_broken {
                     return Ok(line.stat("config_failures")? > refused);
                 }
-                line.ask("get __mcrouter__.config_md5_digest\r\n")?;
+                line.request("get __mcrouter__.config_md5_digest\r\n")?;
                 let now = line.line()?;
                 line.line()?;
                 Ok(now != digest)
@@ -72,7 +72,7 @@ pub(super) fn run(plan: &Plan) -> Result<Failures, String> {
                 Ok(false) => None,
                 other => Some(other.map(|_| ())),
             });
-            done.ok_or_else(|| format!("configuration {number} has no effect: {before}"))?.map_err(told)
+            done.ok_or_else(|| format!("configuration {number} has no effect: {before}"))?.map_err(as_text)
         };
         let changed = (0..plan.configurations).try_for_each(&mut change);
         progress.is_over.store(true, Ordering::Relaxed);

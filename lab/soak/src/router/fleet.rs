@@ -8,7 +8,7 @@ use guira_harness::scratch::Scratch;
 use guira_harness::server::{ServerProcess, Spec};
 use rustix::process::Signal;
 
-use super::told;
+use super::as_text;
 use crate::plan::Plan;
 use crate::server;
 
@@ -64,7 +64,7 @@ pub(super) struct Router {
 }
 
 impl Router {
-    /// Starts one that gives servers up soon and asks soon whether they are back.
+    /// Starts a router that takes servers out of service early, and probes them early.
     pub(super) fn start(binary: &Path, config: &str, options: &[&str]) -> Result<Self, String> {
         let folder = Scratch::new();
         let file = folder.write("router.json", config);
@@ -80,7 +80,7 @@ impl Router {
         command.args(["--server-timeout-ms", "50", "--probe-timeout-initial-ms", "10"]);
         command.args(["--probe-timeout-max-ms", "50", "--config-file"]).arg(file).args(options);
         let spec = Spec::of_service(command).alarmed_by(|line| line.contains("panicked"));
-        let (process, address) = ServerProcess::listening(spec, "").map_err(told)?;
+        let (process, address) = ServerProcess::listening(spec, "").map_err(as_text)?;
         Ok(Router { process, address, folder })
     }
 
@@ -88,7 +88,7 @@ impl Router {
         self.folder.file("router.json")
     }
 
-    /// What it has said of panics, and whether it has ended.
+    /// Panics that the router logged, and whether it has ended.
     pub(super) fn failures(&mut self) -> Vec<String> {
         let ended = self.process.ended().map(|status| format!("the router ended with {status}"));
         self.process.alarms().into_iter().chain(ended).collect()

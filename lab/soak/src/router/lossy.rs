@@ -10,7 +10,7 @@ use guira_workload::Rng;
 
 use super::fleet::{Router, only};
 use super::stops::Progress;
-use super::{Failures, told};
+use super::{Failures, as_text};
 use crate::plan::Plan;
 
 const CLIENTS: u64 = 4;
@@ -22,13 +22,13 @@ const WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// A namespace whose packets get lost, if this machine can have one.
 fn lossy() -> Result<Netns, String> {
-    let netns = Netns::create().map_err(told)?;
+    let netns = Netns::create().map_err(as_text)?;
     let rule = format!("numgen random mod 100 < {LOST} counter drop");
     let chains = [("input", "iifname"), ("output", "oifname")].map(|(hook, interface)| {
         format!("chain {hook} {{ type filter hook {hook} priority 0; meta {interface} != \"lo\" {rule}; }};")
     });
     let table = format!("table inet loss {{ {} }}", chains.concat());
-    let output = netns.command("nft").arg(table).output().map_err(told)?;
+    let output = netns.command("nft").arg(table).output().map_err(as_text)?;
     if output.status.success() {
         return Ok(netns);
     }
@@ -39,8 +39,8 @@ fn start(plan: &Plan, netns: &Netns) -> Result<ServerProcess, String> {
     let [address, _] = netns.servers();
     let mut command: Command = netns.command(&plan.binary);
     command.args(["serve", "--workers", "1", "--memory", "64MiB", "--listen", &address.to_string()]);
-    let mut process = ServerProcess::start(Spec::of_service(command)).map_err(told)?;
-    process.wait_until_ready(WAIT_MAX).map_err(told)?;
+    let mut process = ServerProcess::start(Spec::of_service(command)).map_err(as_text)?;
+    process.wait_until_ready(WAIT_MAX).map_err(as_text)?;
     Ok(process)
 }
 
@@ -59,7 +59,7 @@ pub(super) fn run(plan: &Plan) -> Result<Failures, String> {
     std::thread::scope(|scope| {
         for name in 0..CLIENTS {
             let (progress, router) = (&progress, &router);
-            scope.spawn(move || progress.ask(router, name, Rng::part(plan.seed, name)));
+            scope.spawn(move || progress.run_client(router, name, Rng::part(plan.seed, name)));
         }
         while progress.goes_on() && progress.replies() < plan.replies / PART {
             std::thread::sleep(Duration::from_millis(20));

@@ -1,7 +1,7 @@
-//! A router in front of servers that hang, die, are slow or far away, beside clients and configurations that are no better. Whatever
-//! happens, no reply meets another request.
+//! A router in front of servers that hang, die, are slow or far away, with clients and
+//! configurations that are no better. Whatever happens, no request gets the reply to another.
 
-mod asker;
+mod client;
 mod configurations;
 mod crowd;
 mod fleet;
@@ -11,12 +11,12 @@ mod stops;
 
 use crate::plan::Plan;
 
-/// What went wrong in a stage; nothing if all is well.
+/// The failures of a stage.
 type Failures = Vec<String>;
 
 type Stage = fn(&Plan) -> Result<Failures, String>;
 
-/// Stages by their names. What one cannot do on this machine it says by itself.
+/// The stages and their names. A stage reports itself what it cannot do on this machine.
 const STAGES: [(&str, Stage); 5] = [
     ("servers that hang and die", stops::run),
     ("configurations", configurations::run),
@@ -39,6 +39,6 @@ pub(crate) fn run(plan: &Plan) -> Result<Vec<String>, String> {
     Ok(all)
 }
 
-fn told(error: impl std::fmt::Display) -> String {
+fn as_text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }

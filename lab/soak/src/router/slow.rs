@@ -1,4 +1,5 @@
-//! A server that answers after ten milliseconds: whoever asks another pool of the same worker does not notice it.
+//! A server that replies after ten milliseconds: clients of another pool on the same worker do not
+//! notice it.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -8,7 +9,7 @@ use guira_sync::atomic::{AtomicBool, Ordering};
 use guira_sync::clock::Stopwatch;
 
 use super::fleet::{Node, Router, pool};
-use super::{Failures, told};
+use super::{Failures, as_text};
 use crate::line::Line;
 use crate::plan::Plan;
 
@@ -39,28 +40,29 @@ fn serve(listener: &TcpListener) {
     }
 }
 
-/// Asks every ten milliseconds, or waits as long for each answer.
-fn ask(address: SocketAddr, prefix: &str, is_over: &AtomicBool) -> std::io::Result<()> {
+/// Sends a request every ten milliseconds, or whenever a slower answer arrives.
+fn request_until_over(address: SocketAddr, prefix: &str, is_over: &AtomicBool) -> std::io::Result<()> {
     let mut line = Line::open(address)?;
     while !is_over.load(Ordering::Relaxed) {
         let since = Stopwatch::start();
-        line.ask(&format!("get {prefix}key\r\n"))?;
+        line.request(&format!("get {prefix}key\r\n"))?;
         std::thread::sleep(SLOW.saturating_sub(since.elapsed()));
     }
     Ok(())
 }
 
-/// The slowest in a hundred of the gets of one client beside others that ask for keys with this prefix, in microseconds.
+/// The p99 of the gets of one client, in microseconds, while others request keys with this prefix.
 fn round(address: SocketAddr, prefix: &str) -> Result<f64, String> {
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let others: Vec<_> = (0..CLIENTS).map(|_| scope.spawn(|| ask(address, prefix, &is_over))).collect();
+        let others: Vec<_> =
+            (0..CLIENTS).map(|_| scope.spawn(|| request_until_over(address, prefix, &is_over))).collect();
         let mut times = Vec::with_capacity(GETS);
         let mut measure = || -> std::io::Result<()> {
             let mut line = Line::open(address)?;
             for _ in 0..GETS {
                 let since = Stopwatch::start();
-                line.ask("get quick\r\n")?;
+                line.request("get quick\r\n")?;
                 times.push(since.elapsed().as_nanos() as f64 / 1e3);
             }
             Ok(())
@@ -68,9 +70,9 @@ fn round(address: SocketAddr, prefix: &str) -> Result<f64, String> {
         let measured = measure();
         is_over.store(true, Ordering::Relaxed);
         for other in others {
-            other.join().map_err(|_| "a client panicked")?.map_err(told)?;
+            other.join().map_err(|_| "a client panicked")?.map_err(as_text)?;
         }
-        measured.map_err(told)?;
+        measured.map_err(as_text)?;
         times.sort_by(f64::total_cmp);
         Ok(times[GETS * 99 / 100])
     })
@@ -81,24 +83,24 @@ fn median(mut figures: Vec<f64>) -> f64 {
     figures[figures.len() / 2]
 }
 
-/// How many times as long the p99 is beside a slow server.
+/// How many times the p99 grows beside a slow server.
 fn compare(router: SocketAddr) -> Result<f64, String> {
-    let (mut quick, mut beside) = (Vec::new(), Vec::new());
+    let (mut quick, mut with_slow) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         quick.push(round(router, "other:")?);
-        beside.push(round(router, "slow:")?);
+        with_slow.push(round(router, "slow:")?);
     }
-    let (quick, beside) = (median(quick), median(beside));
+    let (quick, with_slow) = (median(quick), median(with_slow));
     println!(
-        "  p99 {quick:.0} us beside quick servers, {beside:.0} us beside a slow one, median of {ROUNDS} rounds"
+        "  p99 {quick:.0} us beside quick servers, {with_slow:.0} us beside a slow one, median of {ROUNDS} rounds"
     );
-    Ok(beside / quick)
+    Ok(with_slow / quick)
 }
 
 pub(super) fn run(plan: &Plan) -> Result<Failures, String> {
     let node = Node::start(plan)?;
-    let listener = TcpListener::bind("127.0.0.1:0").map_err(told)?;
-    let slow = listener.local_addr().map_err(told)?;
+    let listener = TcpListener::bind("127.0.0.1:0").map_err(as_text)?;
+    let slow = listener.local_addr().map_err(as_text)?;
     std::thread::spawn(move || serve(&listener));
     let config = format!(
         "{{\"pools\": {{{}, {}}}, \"route\": {{\"type\": \"PrefixSelectorRoute\", \"policies\": {{\"slow:\": \"PoolRoute|S\"}}, \"wildcard\": \"PoolRoute|A\"}}}}",

@@ -7,13 +7,13 @@ use guira_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use guira_workload::Rng;
 
 use super::Failures;
-use super::asker::{Answers, Asker};
+use super::client::{Answers, Client};
 use super::fleet::{Node, Router, only};
 use crate::plan::Plan;
 
 const NODES: usize = 4;
 const CLIENTS: u64 = 6;
-/// Of so many times that a server is stopped it is once killed instead.
+/// One in this many stops of a server is a kill.
 const KILLS: u64 = 8;
 
 #[derive(Default)]
@@ -38,26 +38,26 @@ impl Progress {
         !self.is_over.load(Ordering::Relaxed)
     }
 
-    /// One client, until it is over or a reply is wrong.
-    pub(super) fn ask(&self, router: &Router, name: u64, random: Rng) {
-        let mut asker = match Asker::open(router.address, name, random) {
-            Ok(asker) => asker,
+    /// Runs one client until the run ends or a reply is wrong.
+    pub(super) fn run_client(&self, router: &Router, name: u64, random: Rng) {
+        let mut client = match Client::open(router.address, name, random) {
+            Ok(client) => client,
             Err(error) => return self.fail(format!("client {name}: {error}")),
         };
         while self.goes_on() {
-            let before = asker.answers.replies;
-            if let Err(failure) = asker.turn() {
+            let before = client.answers.replies;
+            if let Err(failure) = client.turn() {
                 self.fail(failure);
             }
-            self.replies.fetch_add(asker.answers.replies - before, Ordering::Relaxed);
+            self.replies.fetch_add(client.answers.replies - before, Ordering::Relaxed);
         }
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-        all.replies += asker.answers.replies;
-        all.hits += asker.answers.hits;
-        all.errors += asker.answers.errors;
+        all.replies += client.answers.replies;
+        all.hits += client.answers.hits;
+        all.errors += client.answers.errors;
     }
 
-    /// What came of it, and the failures.
+    /// The counts of answers, and the failures.
     pub(super) fn end(self) -> (Answers, Failures) {
         let answers = self.all.into_inner().unwrap_or_else(PoisonError::into_inner);
         (answers, self.failures.into_inner().unwrap_or_else(PoisonError::into_inner))
@@ -74,7 +74,7 @@ pub(super) fn run(plan: &Plan) -> Result<Failures, String> {
     std::thread::scope(|scope| {
         for name in 0..CLIENTS {
             let (progress, router) = (&progress, &router);
-            scope.spawn(move || progress.ask(router, name, Rng::part(plan.seed, name)));
+            scope.spawn(move || progress.run_client(router, name, Rng::part(plan.seed, name)));
         }
         let mut disturb = || {
             while progress.goes_on() && progress.replies() < plan.replies {

@@ -12,7 +12,7 @@ use guira_protocol::word::reply;
 use super::{Answer, Hit, Request, Seen, SeenAll, Verb, error_line};
 use crate::client::Wire;
 
-/// The key as it is written, and whether that is base64, as of every third.
+/// The key in its written form, and whether that is base64, which every third key uses.
 fn written(name: &[u8]) -> (Cow<'_, [u8]>, bool) {
     let sum = name.iter().map(|byte| u32::from(*byte)).sum::<u32>();
     if sum.is_multiple_of(3) && name.len() < 100 {
@@ -79,7 +79,7 @@ pub(crate) fn read(request: &Request, wire: &mut Wire) -> io::Result<Answer> {
     })
 }
 
-/// What a value and its line say.
+/// Parses a hit: the line and the value.
 pub(crate) fn hit(line: &[u8], value: &[u8]) -> Hit {
     let line = MetaReply::of(line);
     let flags = line.number(b'f').and_then(|flags| u32::try_from(flags).ok());
@@ -114,7 +114,7 @@ pub(crate) fn read_many(names: &[Vec<u8>], wire: &mut Wire) -> io::Result<SeenAl
                 if !matches!(error_line(&line), Answer::Refused(_)) {
                     return Ok(Err(line.into_owned()));
                 }
-                // It does not say which key.
+                // The reply does not name the key.
                 refused = true;
                 continue;
             }
@@ -125,7 +125,7 @@ pub(crate) fn read_many(names: &[Vec<u8>], wire: &mut Wire) -> io::Result<SeenAl
         let Some(name) = index.and_then(|index| names.get(index)) else {
             return Ok(Err(line.escape_ascii().to_string()));
         };
-        // The key comes back as it was when it was stored, whatever form it was asked for in.
+        // The key comes back in its stored form, whatever form the request had.
         let forms = [name.clone(), STANDARD.encode(name).into_bytes()];
         if !said.flag(b'k').is_some_and(|key| forms.iter().any(|form| form == key)) {
             let line = line.escape_ascii();

@@ -10,7 +10,7 @@ use guira_workload::Rng;
 
 use crate::client::Wire;
 
-/// What is spoken on a connection.
+/// The protocol of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Speech {
     /// `get`, `set` and their like.
@@ -74,7 +74,7 @@ pub(crate) struct Request {
     pub(crate) verb: Verb,
     pub(crate) name: Vec<u8>,
     pub(crate) value: Vec<u8>,
-    /// The flags of what is to be stored.
+    /// The flags of the stored value.
     pub(crate) flags: u32,
     /// Seconds to live; 0 for ever.
     pub(crate) ttl: u32,
@@ -84,15 +84,15 @@ pub(crate) struct Request {
 pub(crate) struct Hit {
     pub(crate) value: Vec<u8>,
     pub(crate) flags: u32,
-    /// Its cas unique, where it was asked for.
+    /// Its cas unique, if it was requested.
     pub(crate) cas: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// It was stored, removed or touched.
+    /// The item was stored, removed or touched.
     Done,
-    /// It was not, since there is something (add) or nothing (the others).
+    /// The item was not stored, since the key exists (add) or does not (the others).
     NotStored,
     Exists,
     NotFound,
@@ -119,16 +119,16 @@ impl Answer {
     }
 }
 
-/// What a read of one key came to.
+/// The result of reading one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
     Hit(Hit),
     Nothing,
-    /// There was no memory to give the item the cas unique that was asked for.
+    /// There was no memory to give the item a cas unique.
     Refused,
 }
 
-/// What a request for many keys came to, in their order; or what else came, in words.
+/// The answer to a request for many keys, in their order; or the text of another answer.
 pub(crate) type SeenAll = Result<Vec<Seen>, String>;
 
 /// An answer that is an error, in words.
@@ -168,7 +168,7 @@ impl Speech {
         }
     }
 
-    /// Reads its answer: what was found of each key; or what else came, in words.
+    /// Reads the reply: the result for each key, or the text of an unexpected reply.
     pub(crate) fn read_many(self, names: &[Vec<u8>], wire: &mut Wire) -> io::Result<SeenAll> {
         match self {
             Speech::Text => text::read_many(names, wire),

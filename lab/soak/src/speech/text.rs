@@ -85,7 +85,7 @@ pub(crate) fn read_many(names: &[Vec<u8>], wire: &mut Wire) -> io::Result<SeenAl
             }
             Err(what) => return Ok(Err(what)),
         };
-        let place = names[next..].iter().position(|asked| asked == value.key);
+        let place = names[next..].iter().position(|requested| requested == value.key);
         let (Some(at), Some(cas)) = (place, value.number) else {
             return Ok(Err(format!("{}: not asked for here", Reply::Value(value).line().escape_ascii())));
         };

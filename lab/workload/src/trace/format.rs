@@ -190,9 +190,9 @@ impl Format {
         }
     }
 
-    /// Whether requests tell how long values are.
+    /// Whether requests have the sizes of values.
     #[must_use]
-    pub const fn tells_sizes(self) -> bool {
+    pub const fn has_sizes(self) -> bool {
         !matches!(self, Self::BeU32 | Self::BeU64 | Self::Lis | Self::Text)
     }
 

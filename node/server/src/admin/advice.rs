@@ -107,7 +107,7 @@ fn show_long_sets(out: &mut Lines<'_>, prefix: &str, sets: &[LongSet; 2]) {
     out.stat(&format!("{prefix}week_beyond_day"), known(is_known.then(|| beyond_a_day.max(0.0))));
 }
 
-/// What a pool of its own would do, in a line.
+/// The effect of a separate pool, in one line.
 fn pool(advice: PoolAdvice) -> String {
     let percent = |share: f64| format!("{:.0} %", share * 100.0);
     let mebibytes = |bytes: f64| format!("{:.1} MiB", bytes / MIB as f64);

@@ -7,7 +7,7 @@ use super::text::Lines;
 use guira_commands::BY_CLASS;
 use guira_sync::metrics::Metric;
 
-/// What memcached shows of lists in order of use, and of items that are held or moved in them: there are none here.
+/// Values of memcached about its LRU lists and items moved between them. Guira has no such lists.
 pub(super) const ABSENT: [Metric; 13] = [
     absent("tailrepairs", Some("memcached_slab_items_tailrepairs_total")),
     absent("evicted_active", None),

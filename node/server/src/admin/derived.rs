@@ -54,7 +54,7 @@ derived! {
 }
 
 impl Admin {
-    /// What `/metrics` shows.
+    /// The text of `/metrics`.
     pub(crate) fn metrics(&self, form: Form, is_ready: bool) -> String {
         let since = self.differences.resets();
         let stats = self.control.stats();
@@ -83,7 +83,8 @@ impl Admin {
         out.text(form)
     }
 
-    /// What the exporter takes from settings: only while the crawler may run, as it does.
+    /// The metrics that memcached's exporter reads from `stats settings`: like the exporter, only
+    /// while the crawler is enabled.
     fn add_settings(&self, out: &mut Exposition) {
         if !self.verbs.crawler.is_enabled() {
             return;

@@ -1,7 +1,8 @@
-//! Counters that are differences of others.
+//! Counters that are differences of other counters.
 //!
-//! These are read one after the other while they grow, so that a difference may come out a little less than the time before, which whoever
-//! scrapes it would take for a restart, and for as many events as it says altogether. It is shown as what it was until it is more.
+//! The other counters are read one after the other while they grow, so a difference may come out a
+//! little smaller than before. A collector would take a smaller counter for a restart, and count
+//! its whole value again. So the last value is shown until the difference exceeds it.
 
 use guira_sync::lock::Mutex;
 
@@ -16,17 +17,18 @@ pub(super) struct Differing {
 /// The values shown last.
 #[derive(Debug, Default)]
 pub(super) struct Differences {
-    /// LOCK: shown. Leaf. How often the counters were reset, and the most that was shown since then.
+    /// LOCK: shown. Leaf. The number of resets of the counters, and the largest values shown since
+    /// then.
     shown: Mutex<(u64, Differing)>,
 }
 
 impl Differences {
-    /// How often the counters were reset. To be asked before they are read.
+    /// The number of resets. To be read before the counters.
     pub(super) fn resets(&self) -> u64 {
         self.shown.lock().0
     }
 
-    /// The values to be shown for `now`, of counters that were read after this many resets.
+    /// The values to show for `now`, which was read after this many resets.
     pub(super) fn show(&self, resets: u64, now: Differing) -> Differing {
         let mut shown = self.shown.lock();
         if shown.0 != resets {

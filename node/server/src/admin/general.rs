@@ -9,8 +9,8 @@ use guira_contract::EngineStats;
 use guira_sync::atomic::Ordering;
 use guira_sync::metrics::{Kind, Metric, Unit};
 
-/// What memcached counts of parts that are not here: lists in order of use and the thread that maintains them, chunks of long
-/// items that are moved out of a page, network queues. Always 0, for programs that compute with them.
+/// Counters of memcached for parts that Guira lacks: LRU lists and their maintainer thread, long
+/// items in chunks, network queues. Always 0, for programs that use them.
 pub(super) const ABSENT: &[Metric] = &[
     absent("lrutail_reflocked", None),
     absent("lru_bumps_dropped", None),
@@ -56,7 +56,7 @@ impl Admin {
         self.differences.reset();
     }
 
-    /// What the values of lines are taken from.
+    /// The figures from which the values of the lines are computed.
     pub(super) fn figures<'a>(&'a self, engine: &'a EngineStats) -> Figures<'a> {
         Figures {
             host: &self.host,

@@ -4,18 +4,18 @@ use super::Admin;
 use super::text::Lines;
 use crate::latency::Series;
 
-/// The shares of requests that are shown, and how they are called.
+/// The quantiles that are shown, and their names.
 const SHARES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999)];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Detail {
     Quantiles,
-    /// Also the histograms, from two of which follows what was between them: a program makes that out.
+    /// Also the histograms, so that a program can compute the quantiles between two readings.
     Buckets,
 }
 
 impl Admin {
-    /// How long requests take, in microseconds: `series:what`. Only series with samples.
+    /// The latencies of requests in microseconds: `series:what`. Only series with samples.
     pub(super) fn latencies(&self, detail: Detail, out: &mut Lines<'_>) {
         for series in Series::COMMANDS.into_iter().chain([Series::Queue, Series::Round]) {
             let histogram = self.statistics.histogram(series);

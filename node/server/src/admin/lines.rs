@@ -13,7 +13,7 @@ use guira_sync::metrics::{Kind, Metric, Unit};
 use guira_transport::{Resumption, TlsAcceptor, TlsFailure};
 use guira_web::Usage;
 
-/// What the values of lines are taken from.
+/// The sources of the values.
 pub(super) struct Figures<'a> {
     pub(super) host: &'a Host,
     pub(super) clock: &'a CoarseClock,
@@ -31,7 +31,7 @@ pub(super) struct Figures<'a> {
 /// A line of `stats`.
 pub(super) struct Line {
     pub(super) metric: Metric,
-    /// Its value, if the line is there.
+    /// The value, if the line applies.
     pub(super) value: fn(&Figures<'_>) -> Option<String>,
 }
 
@@ -72,7 +72,7 @@ macro_rules! lines {
 }
 
 lines! {
-    /// What comes before the counts of commands.
+    /// The lines before the counts of commands.
     FIRST: Line always;
     "pid", Gauge, Text, "Process id." => |_| std::process::id();
     "uptime", Gauge, Seconds, "Time since the start of the server." as "memcached_uptime_seconds" => |it| it.statistics.uptime().as_secs();
@@ -103,7 +103,7 @@ lines! {
 }
 
 lines! {
-    /// What comes between the counts of workers and their `conn_yields`.
+    /// The lines between the counts of workers and their `conn_yields`.
     LIMITS: Line always;
     "limit_maxbytes", Gauge, Bytes, "Memory limit of the whole process." as "memcached_limit_bytes" => |it| it.memory;
     "accepting_conns", Gauge, Flag, "Whether the server accepts connections." as "memcached_accepting_connections" => |it| u32::from(!it.host.connections.waiting.load(Relaxed));
@@ -113,13 +113,13 @@ lines! {
 }
 
 lines! {
-    /// What comes behind the counts of the server.
+    /// The lines behind the counts of the server.
     WATCHERS: Line always;
     "log_watchers", Gauge, Count, "Watching clients." => |it| it.hub.watchers();
 }
 
 lines! {
-    /// What a server that speaks TLS shows.
+    /// The lines of a server with TLS.
     TLS: Line sometimes;
     "ssl_new_sessions", Counter, Count, "Full handshakes; with tls-resumption." => |it| {
         Some(tls(it).filter(|tls| tls.options().resumption == Resumption::Tickets)?.counters().full())
@@ -134,7 +134,7 @@ lines! {
 }
 
 lines! {
-    /// What memcached shows of its engine, and is the same as something else here.
+    /// Lines of memcached's engine that have the same value as something else here.
     ENGINE: Line always;
     "hash_power_level", Gauge, Count, "Base-2 logarithm of index_slots." => |it| it.engine.index_slots.max(1).ilog2();
     "slab_reassign_last_busy_status", Gauge, Text, "Always none." => |_| "none";
@@ -144,7 +144,7 @@ lines! {
 }
 
 lines! {
-    /// What a server with a region shows.
+    /// The lines of a server with a region.
     REGION: Line sometimes;
     "region_damaged_blocks", Gauge, Count, "Blocks of the region that the start found damaged; with region." => |it| Some(it.dropped?.blocks);
     "region_dropped_items", Gauge, Count, "Items dropped with damaged blocks; with region." => |it| Some(it.dropped?.items);
@@ -152,7 +152,7 @@ lines! {
 }
 
 lines! {
-    /// What comes before the counts of a class in `stats items`.
+    /// The lines before the counts of a class in `stats items`.
     ITEMS: ClassLine of_class;
     "number", Gauge, Count, "Items." as "memcached_slab_current_items" => |class| class.items;
     // All items are of one kind: memcached's cold ones, which are evicted next.
@@ -169,7 +169,7 @@ lines! {
 }
 
 lines! {
-    /// What comes before the counts of commands in `stats slabs`.
+    /// The lines before the counts of commands in `stats slabs`.
     SLABS: ClassLine of_class;
     "chunk_size", Gauge, Bytes, "Size of a chunk." as "memcached_slab_chunk_size_bytes" => |class| class.chunk_size;
     "chunks_per_page", Gauge, Count, "Chunks per page." as "memcached_slab_chunks_per_page" => |class| class.chunks_per_page;
@@ -182,7 +182,7 @@ lines! {
 }
 
 lines! {
-    /// What comes behind all classes in `stats slabs`.
+    /// The lines behind all classes in `stats slabs`.
     SLABS_LAST: Line always;
     "active_slabs", Gauge, Count, "Classes that have pages." => |it| it.engine.classes.len();
     "total_malloced", Gauge, Bytes, "Memory of all pages." as "memcached_malloced_bytes" => |it| it.engine.memory_used.saturating_sub(it.engine.index_bytes);

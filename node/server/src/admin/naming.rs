@@ -1,9 +1,9 @@
-//! What `/metrics` calls the rows of all counters and gauges.
+//! The names of counters and gauges in `/metrics`.
 
 use guira_sync::metrics::Metric;
 use guira_web::{Exposition, Labels, metric_name};
 
-/// What a row is about, which its name begins with.
+/// The subject of a row, which is the prefix of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scope {
     Server,
@@ -20,8 +20,8 @@ const FAMILIES: [(&str, &str); 3] = [
     ("memcached_slab_lru_hits_total", "Always 0."),
 ];
 
-/// What the metric of a row is called. The exporter's name if it has one, which the row says; otherwise that of the row. `None` if its value is no
-/// number.
+/// The name of a row in `/metrics`: the exporter's name if the row has one, otherwise the row's
+/// own. `None` if its value is no number.
 pub(super) fn name(metric: &Metric, scope: Scope) -> Option<String> {
     let prefix = if scope == Scope::Server { "guira_" } else { "guira_slab_" };
     let name = metric_name(metric, prefix)?;

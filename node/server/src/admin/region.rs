@@ -13,7 +13,7 @@ pub(super) struct RegionMonitor {
     control: Arc<dyn Control>,
     place: Option<RegionPlace>,
     log_limit: RateLimited,
-    /// The value of `region_no_room` that was last logged. Relaxed: it only decides what is logged.
+    /// The value of `region_no_room` that was last logged. Relaxed: it only limits the log.
     logged: AtomicU64,
 }
 

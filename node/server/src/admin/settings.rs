@@ -10,7 +10,7 @@ use guira_sync::atomic::{AtomicU32, Ordering};
 use guira_transport::Address;
 use std::net::SocketAddr;
 
-/// What a server found when it was started.
+/// The settings of a server that are fixed at its start.
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(super) choice: Choice,
@@ -113,7 +113,7 @@ const FIXED: &[(&str, &str)] = &[
     ("client_flags_size", "4"),
 ];
 
-/// The same, of a server that speaks TLS.
+/// The fixed settings of a server with TLS.
 const FIXED_OF_TLS: &[(&str, &str)] =
     &[("ssl_keyformat", "1"), ("ssl_wbuf_size", "16384"), ("ssl_kernel_tls", "no")];
 
@@ -177,7 +177,7 @@ impl Admin {
         self.verbs.policy.show(out);
     }
 
-    /// What clients have set since the start, or the server has found out.
+    /// Settings that clients have changed since the start, or that the server determined.
     fn current_settings(&self) -> [(&'static str, String); 14] {
         let (settings, crawler) = (&self.settings, &self.verbs.crawler);
         let or = |text: &str, otherwise: &str| if text.is_empty() { otherwise } else { text }.to_owned();

@@ -8,10 +8,10 @@ use guira_sync::clock::Seconds;
 use serde_json::{Map, Value, json};
 
 impl Admin {
-    /// Answers `stats topkeys` with these words behind it, but for its end.
+    /// Answers `stats topkeys` with these arguments, without the final line.
     ///
     /// # Errors
-    /// The line that says why not.
+    /// The error line for the client.
     pub(super) fn top_keys(&self, now: Seconds, which: &[&str], out: &mut Lines<'_>) -> Result<(), String> {
         let Some(top_keys) = &self.observers.top_keys else {
             return Err("CLIENT_ERROR stats topkeys not allowed".to_owned());

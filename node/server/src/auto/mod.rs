@@ -1,5 +1,5 @@
-//! The server chooses its replacement policy itself (docs/develop/decisions/0053-auto.md), and divides memory among sizes
-//! of items, by what a sample of its requests shows.
+//! Chooses the replacement policy (docs/develop/decisions/0053-auto.md) and divides memory among
+//! item sizes, from a sample of the server's requests.
 //!
 //! ```text
 //!  workers ──► Advisor ◄── PolicyController, on a thread of its own ──► PolicyControl
@@ -37,7 +37,8 @@ use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Commands that needed an item and found it, as far as they are counted by class and the advisor sees them.
+/// Commands that needed an item and found it, as far as they are counted by class and seen by the
+/// advisor.
 const NEEDED: [CommandCount; 4] =
     [CommandCount::GetHits, CommandCount::IncrHits, CommandCount::DecrHits, CommandCount::CasHits];
 
@@ -66,7 +67,7 @@ struct Change {
     to: Better,
 }
 
-/// What `stats` and the admin listener show of the controller.
+/// The state of the controller, for `stats` and the admin listener.
 pub(crate) struct Description {
     /// Whether the server chooses the policy.
     pub(crate) is_auto: bool,
@@ -157,8 +158,8 @@ impl PolicyController {
         }
     }
 
-    /// Has the policy and the division of memory follow the sample. Returns the value of [`Control::stored_bytes`]
-    /// at which it learns again.
+    /// Adapts the policy and the division of memory to the sample. Returns the value of
+    /// [`Control::stored_bytes`] at which it learns again.
     fn learn(&self, now: Seconds) -> u64 {
         let Some(capacity) = self.pulse(now) else {
             return u64::MAX;

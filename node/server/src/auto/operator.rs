@@ -1,4 +1,4 @@
-//! One change at a time: commands of operators, and the server's own choice of a policy.
+//! Allows one policy change at a time, by a command of an operator or by the server itself.
 
 use guira_sync::lock::{Mutex, MutexGuard};
 

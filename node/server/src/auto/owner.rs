@@ -11,7 +11,7 @@ pub(crate) enum Owner {
 
 #[derive(Debug)]
 pub(crate) struct PolicyOwner {
-    /// What the options say.
+    /// The owner that the options set.
     configured: Owner,
     /// Relaxed: the server may choose once more.
     is_server: AtomicBool,

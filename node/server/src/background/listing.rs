@@ -1,4 +1,5 @@
-//! What a list of items looks like: `lru_crawler metadump` and `mgdump`, `stats sizes` and `stats cachedump`.
+//! The formats of item lists: `lru_crawler metadump` and `mgdump`, `stats sizes` and `stats
+//! cachedump`.
 
 use guira_contract::{Expiry, ItemState, WalkedItem};
 use guira_protocol::{encode_key, fits_in_text};
@@ -73,7 +74,7 @@ impl ListWriter {
     }
 
     pub(crate) fn item(&mut self, item: &WalkedItem<'_>, out: &mut Vec<u8>) {
-        // Of hidden items only the sizes count: a get does not find their keys.
+        // Hidden items count only for sizes: a get does not find their keys.
         if item.meta.state.has(ItemState::HIDDEN) && !matches!(self.listing, Listing::Sizes) {
             return;
         }
@@ -90,7 +91,7 @@ impl ListWriter {
             Listing::Sizes => {
                 *self.sizes.entry(item.meta.size.div_ceil(SIZE_STEP) * SIZE_STEP).or_insert(0) += 1;
             }
-            // It has no way to tell of a key that does not fit in text, which is left out.
+            // The format cannot show a key that does not fit in text, so such keys are left out.
             Listing::Cachedump { class, limit }
                 if class == dumped_with(item.meta.class)
                     && (limit == 0 || self.listed < limit)
@@ -151,7 +152,8 @@ impl ListWriter {
     }
 }
 
-/// The last class that can be dumped. memcached has no more than these, and clients that ask for all classes ask for those …
+/// The last class that can be dumped. memcached has no more classes, and clients that want all
+/// classes request these …
 pub(crate) const LAST_DUMPED: u8 = 63;
 
 /// … so that an item of a later class is dumped with the last one.

@@ -1,5 +1,6 @@
-//! Background tasks: what a client asks for that takes long, such as a list of all keys. Its connection is *detached* from its worker, served by a thread of
-//! its own, and comes back afterwards. Workers do not wait for it.
+//! Background tasks: long commands, such as a list of all keys. The connection of the client is
+//! *detached* from its worker, served by its own thread, and returned afterwards. Workers do not
+//! wait for it.
 
 mod detached;
 mod lister;

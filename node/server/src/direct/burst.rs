@@ -60,7 +60,7 @@ impl<'b> Burst<'b> {
         Burst { path, directory, place, counters, traffic, answers: 0 }
     }
 
-    /// Answers all datagrams of it, and tells how many answers there are.
+    /// Answers all datagrams of the burst, and returns the number of answers.
     pub(super) fn serve<S: Session>(
         mut self,
         executor: &mut Executor<S>,
@@ -85,7 +85,7 @@ impl<'b> Burst<'b> {
         self.path.answer(index, length);
     }
 
-    /// Reads a datagram, and asks for the buckets of its keys.
+    /// Reads a datagram, and prefetches the buckets of its keys.
     #[inline(always)]
     fn take<S: Session>(&mut self, executor: &Executor<S>, index: usize, gathered: &mut Gathered<S::Guess>) {
         let Gathered { datagrams, batch } = gathered;
@@ -110,7 +110,7 @@ impl<'b> Burst<'b> {
             batch.push(Hashed(hash), next);
             at = next;
         }
-        // Nothing is done of a datagram that does not hold what it says, and nothing else.
+        // No request of a malformed datagram is executed: its requests must fill it exactly.
         if at != datagram.len() {
             batch.truncate(first);
             header.answer(Kind::Malformed, 0, self.directory.generation).write(room);
@@ -131,7 +131,7 @@ impl<'b> Burst<'b> {
                 self.counters.add(WorkerCount::MicaMoved, 1);
                 (header, Kind::Moved)
             }
-            Ok(header) if header.kind == Kind::AskDirectory => {
+            Ok(header) if header.kind == Kind::DirectoryRequest => {
                 // A question shorter than its answer could be forged to amplify traffic: it is not answered.
                 let length = self.directory.write(header, room);
                 return if datagram.len() < length { 0 } else { length };

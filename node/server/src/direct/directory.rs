@@ -1,4 +1,4 @@
-//! What clients learn of the server, so that their datagrams reach the right worker.
+//! The directory that clients read to send their datagrams to the right worker.
 
 use guira_contract::{Access, Partitioning};
 use guira_protocol::mica::{Directory, HashFunction, PartitionAccess};

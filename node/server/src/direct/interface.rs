@@ -1,4 +1,5 @@
-//! Which interface datagrams are taken from past the kernel's network stack, as it is written: `NAME[:key=value,…]`.
+//! The network interface from which datagrams bypass the kernel's network stack, written as
+//! `NAME[:key=value,…]`.
 
 use guira_contract::{OptionError, Spec};
 use guira_transport::{XdpAttach, XdpChecksums, XdpServerOptions};

@@ -1,7 +1,7 @@
-//! MICA's datagrams: a worker's paths that they come by, and when they are looked at.
+//! The paths of MICA's datagrams, and when a worker polls them.
 //!
-//! As long as datagrams come, a worker goes from path to path and looks at its connections only now and then; when none have come for a while
-//! it sleeps until something rings.
+//! While datagrams arrive, a worker polls path after path, and its connections only rarely; when
+//! none have arrived for a while it sleeps until a path notifies it.
 
 mod burst;
 pub(crate) mod bytes;
@@ -39,7 +39,7 @@ pub(crate) struct DirectPath {
     pub(crate) directory: Directory,
 }
 
-/// What a worker has to know to tell whether a request should have gone elsewhere.
+/// The facts by which a worker detects a request for another worker.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) worker: usize,
@@ -56,7 +56,7 @@ pub(crate) struct DatagramListener {
     quiet: u32,
     /// How many of them pass before the worker sleeps.
     patience: u32,
-    /// Rounds since the connections were looked at.
+    /// Rounds since the last poll of the connections.
     rounds: u32,
 }
 
@@ -66,7 +66,7 @@ impl DatagramListener {
         DatagramListener { ways, place, sizes, quiet: patience, patience, rounds: 0 }
     }
 
-    /// Has `poll` tell when something arrives.
+    /// Registers the paths at `poll`.
     pub(crate) fn listen(&self, poll: &Poll, token: Token) -> io::Result<()> {
         self.ways.iter().try_for_each(|way| poll.add(way.path.bell(), token, Interest::Read))
     }

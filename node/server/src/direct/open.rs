@@ -36,7 +36,7 @@ pub enum DirectError {
 /// A path that was opened, and is not announced to clients yet.
 pub(crate) struct OpenPath {
     path: Box<dyn ServerPath>,
-    /// Where the first worker takes datagrams that come by it; 0 if it has no port.
+    /// The port at which the first worker takes the path's datagrams; 0 if it has none.
     pub(crate) port: u16,
 }
 
@@ -97,7 +97,7 @@ pub(crate) fn describe_all(
     workers.into_iter().map(|paths| paths.into_iter().map(way).collect()).collect()
 }
 
-/// What there is for clients' rings.
+/// The memory budget of clients' rings.
 #[derive(Debug)]
 struct RingBudget(Budget);
 

@@ -4,19 +4,20 @@ use guira_commands::{Effect, Item, PIECES_MAX};
 use guira_contract::{KeyHash, ValuePin};
 use guira_serving::{Outbox, ReplyEnd, ReplyTo, SlotId};
 
-/// A request as it was understood, without its bytes, which lie in the [`ForwardBatch`].
+/// A parsed request; its bytes are in the [`ForwardBatch`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Forwarded {
     pub(super) slot: SlotId,
     pub(crate) hash: KeyHash,
     item: Item<'static>,
-    /// Where each piece of its bytes ends; the first begins where the request before ends.
+    /// The end of each piece of its bytes; the first piece begins at the end of the previous
+    /// request.
     ends: [usize; PIECES_MAX],
     pub(crate) reply_end: ReplyEnd,
 }
 
 impl Forwarded {
-    /// Where its bytes end.
+    /// The end of its bytes.
     pub(crate) fn end(&self) -> usize {
         self.ends[PIECES_MAX - 1]
     }
@@ -61,7 +62,7 @@ impl Requests {
         Requests { list, bytes: self.bytes.split_off(begin) }
     }
 
-    /// Where the bytes of request number `number` begin.
+    /// The start of the bytes of request `number`.
     pub(super) fn begin(&self, number: usize) -> usize {
         number.checked_sub(1).map_or(0, |before| self.list[before].end())
     }
@@ -86,9 +87,9 @@ pub(crate) struct ForwardBatch<P> {
     pub(super) to: usize,
     pub(crate) sender: ReplyTo,
     pub(super) requests: Requests,
-    /// Nothing in it changes anything: it can be executed once more.
+    /// Whether no request changes anything, so that the batch can be executed again.
     pub(super) reads_only: bool,
-    /// Once the replies have this many bytes, the requests that are left are sent back as they are.
+    /// Once the replies have this many bytes, the remaining requests are returned unexecuted.
     pub(super) full: usize,
     pub(super) done: usize,
     pub(crate) replies: Outbox<P>,
@@ -99,7 +100,6 @@ pub(crate) struct ForwardBatch<P> {
 /// The parts of a batch that is executed.
 pub(crate) struct Parts<'b, P> {
     pub(crate) requests: &'b mut [Forwarded],
-    /// The bytes of the requests.
     pub(crate) bytes: &'b [u8],
     pub(crate) replies: &'b mut Outbox<P>,
     pub(crate) done: &'b mut usize,

@@ -1,4 +1,4 @@
-//! Where batches for a worker arrive.
+//! The queue of batches for a worker.
 
 use super::ForwardBatch;
 use crossbeam_queue::ArrayQueue;

@@ -1,14 +1,18 @@
-//! Requests that another worker has to execute, since their keys are at home there.
+//! Forwards requests to other workers: those whose partition belongs to another worker.
 //!
-//! A connection's worker leaves a slot in the outbox for each of them and sends them to their home in a *forward batch*, where they are executed like a
-//! batch of its own; the batch comes back with the replies, which fill the slots. What is sent is the request as it was understood, with its hash and a
-//! copy of its bytes: nothing is parsed or hashed twice. No worker waits for another: each has a fixed number of forward batches, so that every inbox has
-//! room for all of them, and while all are under way its connections wait, or their requests are executed here, which is slow and never wrong
-//! (engines/mica/src/hold.rs). Long replies come in portions: the requests behind them are sent back as they are, and forwarded again when the replies were
-//! sent. While memory for replies is short nothing is forwarded, and reads whose replies find none are executed again later.
+//! For each such request the connection's worker leaves a slot in the outbox, and sends the request
+//! to its home worker in a *forward batch*. The home worker executes the batch like one of its own,
+//! and returns it with the replies, which fill the slots. The batch has the parsed request, its
+//! hash and a copy of its bytes, so nothing is parsed or hashed twice. No worker waits for another:
+//! each has a fixed number of forward batches, and every inbox has room for all of them. While all
+//! batches of a worker are in flight, its connections wait, or their requests are executed locally,
+//! which is slow but correct (engines/mica/src/hold.rs). Long replies arrive in portions: the
+//! requests behind them come back unexecuted, and are forwarded again after the replies were sent.
+//! While memory for replies is short nothing is forwarded, and reads whose replies find no room are
+//! executed again later.
 //!
-//! What depends on the order of requests waits until no slot is open: commands without a key whose effects matter, and requests that are executed here
-//! although their key is at home elsewhere.
+//! Requests that depend on the order wait until no slot is open: commands without a key that have
+//! effects, and requests that are executed locally although their key has another home.
 
 mod batch;
 pub(crate) mod bytes;
@@ -27,21 +31,24 @@ use guira_transport::Mailbox;
 use inbox::Inbox;
 use std::sync::Arc;
 
-/// Forward batches that a connection may have under way: what comes back is held until the client takes it.
+/// The most forward batches of one connection in flight: replies are held until the client reads
+/// them.
 pub(crate) const BATCHES_OF_ONE: usize = 4;
 
 const BATCHES: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Inboxes<P> {
     of: Vec<Inbox<P>>,
-    /// Forward batches of each worker that are under way. Relaxed: looked at only to know when all is over.
+    /// The number of each worker's forward batches in flight. Relaxed: only the check for the end
+    /// reads it.
     out: Vec<AtomicU64>,
-    /// Workers that have no connections any more, and get none. SeqCst is not needed: a worker that sees too few looks again when its bell rings.
+    /// The number of workers whose connections have all ended. SeqCst is not needed: a worker that
+    /// reads too low a number reads it again when its bell rings.
     finished: AtomicU64,
 }
 
 impl<P> Inboxes<P> {
-    /// Inboxes of all workers, each with room for all batches that there are.
+    /// The inboxes of all workers, each with room for all batches.
     pub(crate) fn new(workers: usize) -> Self {
         Inboxes {
             of: (0..workers).map(|_| Inbox::with_capacity(workers * BATCHES)).collect(),
@@ -50,7 +57,7 @@ impl<P> Inboxes<P> {
         }
     }
 
-    /// Whether any batch is under way.
+    /// Whether any batch is in flight.
     pub(crate) fn is_busy(&self) -> bool {
         self.out.iter().any(|out| out.load(Ordering::Relaxed) > 0)
     }
@@ -60,16 +67,17 @@ impl<P> Inboxes<P> {
 pub(crate) struct Forwarding<P> {
     worker: usize,
     inboxes: Arc<Inboxes<P>>,
-    /// Whose threads may have to be woken.
+    /// The workers' mailboxes, which wake their threads.
     bells: Vec<Arc<Mailbox<Arrival>>>,
-    /// How keys are divided, if it matters which worker executes a request.
+    /// The partitioning of keys, if it matters which worker executes a request.
     division: Option<Partitioning>,
-    /// Forward batches that are not under way; they go from hand to hand as they are.
+    /// Forward batches that are not in flight. They are boxed, since they are passed between
+    /// workers.
     #[expect(clippy::vec_box)]
     spare: Vec<Box<ForwardBatch<P>>>,
-    /// Bytes that they keep.
+    /// The bytes that the spare batches keep.
     kept: usize,
-    /// Those that are being filled, for each worker.
+    /// The batch that is being filled for each worker.
     open: Vec<Option<Box<ForwardBatch<P>>>>,
 }
 
@@ -94,8 +102,8 @@ impl<P: ValuePin> Forwarding<P> {
         self.division.is_some()
     }
 
-    /// The worker that has to execute a request, if that is another one. `follows` says whether requests of the same connection are under way, one
-    /// of which may be about the same key.
+    /// The worker that has to execute a request, if it is another one. `follows` says whether
+    /// requests of the same connection are in flight, one of which may have the same key.
     #[inline(always)]
     pub(crate) fn home_elsewhere(&self, hash: KeyHash, effect: Effect, follows: bool) -> Option<usize> {
         let division = self.division.as_ref()?;
@@ -104,13 +112,14 @@ impl<P: ValuePin> Forwarding<P> {
         (home != self.worker && !may_stay).then_some(home)
     }
 
-    /// Whether a request is executed here, as far as is known before those in front of it are.
+    /// Whether a request is executed here, as far as is known before the requests in front of it
+    /// are executed.
     #[inline(always)]
     pub(crate) fn is_local(&self, hash: KeyHash, effect: impl FnOnce() -> Effect) -> bool {
         !self.is_in_use() || self.home_elsewhere(hash, effect(), false).is_none()
     }
 
-    /// The batch that is being filled for worker `to`, unless all are under way.
+    /// The batch that is being filled for worker `to`, unless all are in flight.
     fn batch_for(&mut self, to: usize) -> Option<&mut ForwardBatch<P>> {
         let batch = &mut self.open[to];
         if batch.is_none() {
@@ -120,7 +129,7 @@ impl<P: ValuePin> Forwarding<P> {
         batch.as_deref_mut()
     }
 
-    /// Forwards requests again that came back. False if all batches are under way.
+    /// Forwards requests again that came back unexecuted. False if all batches are in flight.
     pub(crate) fn forward_again(&mut self, sender: ReplyTo, leftover: &Leftover) -> bool {
         let Some(batch) = self.batch_for(leftover.to) else {
             return false;
@@ -131,10 +140,10 @@ impl<P: ValuePin> Forwarding<P> {
         true
     }
 
-    /// Forwards the batches. Replies of `full` bytes to each of them are enough.
-    /// Returns how many were forwarded.
+    /// Forwards the batches, which may return `full` bytes of replies together. Returns the number
+    /// of batches.
     pub(crate) fn dispatch(&mut self, full: usize) -> usize {
-        // All together are to be no longer than what one worker would make.
+        // All batches together may return as much as one worker would.
         let full = full / self.open.iter().flatten().filter(|batch| !batch.is_empty()).count().max(1);
         let mut forwarded = 0;
         for to in 0..self.open.len() {
@@ -156,7 +165,7 @@ impl<P: ValuePin> Forwarding<P> {
         forwarded
     }
 
-    /// Whether one batch more, for worker `to`, would be too many at once.
+    /// Whether a further batch, for worker `to`, would exceed the limit.
     fn is_too_much(&self, to: usize) -> bool {
         self.open[to].is_none() && self.open.iter().flatten().count() >= BATCHES_OF_ONE
     }
@@ -167,23 +176,23 @@ impl<P: ValuePin> Forwarding<P> {
         }
     }
 
-    /// The next batch for this worker.
+    /// The next batch in this worker's inbox.
     #[inline(always)]
     pub(crate) fn next(&self) -> Option<Box<ForwardBatch<P>>> {
         if self.division.is_none() { None } else { self.inboxes.of[self.worker].take() }
     }
 
-    /// Whether a batch is one of this worker's own, which comes back.
+    /// Whether this worker has sent the batch.
     pub(crate) fn is_own(&self, batch: &ForwardBatch<P>) -> bool {
         batch.from == self.worker
     }
 
-    /// Sends a batch back that was dealt with.
+    /// Returns an executed batch to its sender.
     pub(crate) fn give_back(&self, batch: Box<ForwardBatch<P>>) {
         self.send(batch.from, batch);
     }
 
-    /// A batch has come back and was emptied.
+    /// Keeps a batch that has returned and was emptied.
     pub(crate) fn keep(&mut self, mut batch: Box<ForwardBatch<P>>) {
         self.kept += batch.clear(SPARE - self.kept);
         self.spare.push(batch);
@@ -191,7 +200,7 @@ impl<P: ValuePin> Forwarding<P> {
         out.store(out.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
     }
 
-    /// The worker is about to sleep. False if there is a batch for it.
+    /// Announces that the worker is about to sleep. False if its inbox has a batch.
     pub(crate) fn park(&self) -> bool {
         self.division.is_none() || self.inboxes.of[self.worker].park()
     }
@@ -200,7 +209,7 @@ impl<P: ValuePin> Forwarding<P> {
         self.inboxes.of[self.worker].unpark();
     }
 
-    /// The worker has no connections any more, and gets none. Called once.
+    /// Announces that the worker's connections have all ended. Called once.
     pub(crate) fn finish(&self) {
         if self.division.is_some() {
             self.inboxes.finished.fetch_add(1, Ordering::AcqRel);
@@ -208,7 +217,7 @@ impl<P: ValuePin> Forwarding<P> {
         }
     }
 
-    /// Whether no worker has anything to forward any more.
+    /// Whether no worker can forward anything any more.
     pub(crate) fn is_over(&self) -> bool {
         let finished = self.inboxes.finished.load(Ordering::Acquire);
         self.division.is_none() || (finished == self.bells.len() as u64 && !self.inboxes.is_busy())

@@ -1,4 +1,4 @@
-//! Where a request is executed.
+//! Decides which worker executes a request.
 
 use super::Forwarding;
 use crate::requests::{BATCH, Order, Subject};
@@ -13,7 +13,7 @@ const SLOTS_MAX: usize = 2 * BATCH;
 pub(crate) enum Route {
     Here,
     Forwarded,
-    /// It has to wait until replies have come.
+    /// The request has to wait for earlier replies.
     Waits,
 }
 

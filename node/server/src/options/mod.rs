@@ -46,7 +46,7 @@ pub struct OptionRow {
 #[derive(Debug)]
 pub(crate) struct Setting {
     name: &'static str,
-    /// Its value, if the line is there.
+    /// The value, if the line applies.
     show: fn(&Options) -> Option<String>,
 }
 
@@ -65,7 +65,7 @@ impl OptionRow {
         }
     }
 
-    /// What holds if it is not given.
+    /// The behaviour without the option.
     pub fn default_text(&self) -> String {
         let written = (self.write)(&Options::default()).join(", ");
         let written = if written.is_empty() { "none".to_owned() } else { written };
@@ -100,13 +100,12 @@ impl OptionRow {
     }
 }
 
-/// What options were given, by name, and their values as text.
+/// The given options by name, with their values as text.
 pub type GivenOptions = BTreeMap<&'static str, Vec<String>>;
 
-/// Why a server cannot have these options.
+/// The reason that a server cannot have these options.
 #[derive(Debug, thiserror::Error)]
 pub enum OptionsError {
-    /// A value is not allowed.
     #[error("{name}: {problem}")]
     Value { name: &'static str, problem: String },
     /// The engine, index, policy or access mode.
@@ -119,7 +118,7 @@ fn check(good: bool, name: &'static str, problem: impl FnOnce() -> String) -> Re
 }
 
 impl Options {
-    /// Whether clients may ask which keys are requested most.
+    /// Whether clients may list the most requested keys.
     pub(crate) fn shows_top_keys(&self) -> bool {
         !self.disable_top_keys && !self.disable_dumping
     }
@@ -272,7 +271,7 @@ impl Options {
     }
 }
 
-/// The name of an option as it is given: the field's, with dashes.
+/// The name of an option: that of the field, with dashes.
 const fn dashed<const N: usize>(field: &str) -> [u8; N] {
     let mut name = [0; N];
     let mut at = 0;
@@ -297,7 +296,7 @@ macro_rules! options {
         $(, stats($setting:literal $(=> $show:expr)?))*
         ;
     )+ })+) => {
-        /// What a server is started with.
+        /// The options of a server.
         #[derive(Clone, Debug)]
         pub struct Options {
             $($($(#[doc = $help])+ pub $field: $type,)+)+

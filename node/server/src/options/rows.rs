@@ -4,12 +4,12 @@
 //! ```text
 //! /// What it does, for --help, docs/reference/options.md and the field.
 //! name: Type = default, "NAME OF THE VALUE"
-//!     , more_help(|| …)                             what the help says after that, if it follows from another table
-//!     , names(|| …)                                 the names that its value can begin with, for completions of shells
-//!     , absent("what holds without the option")     if the default cannot be written as a value
-//!     , must("be what", |value| …)                  what is allowed beside what the type allows
+//!     , more_help(|| …)                             a text behind the help, if it comes from another table
+//!     , names(|| …)                                 the names with which the value can begin, for shell completion
+//!     , absent("the behaviour without the option")  if the default cannot be written as a value
+//!     , must("be within", |value| …)                the allowed values, if the type allows more
 //!     , example("value")                            where the default is no example, and the type no switch
-//!     , stats("name" => value)                      its line in `stats settings`; the value as the type shows it, if left out
+//!     , stats("name" => value)                      its line in `stats settings`; the value in the type's syntax, if left out
 //!     ;
 //! ```
 
@@ -104,7 +104,8 @@ super::options! {
 
         /// Require a login by a user of this file, which has lines of the form user:password
         auth_file: Option<PathBuf> = None, "FILE", absent("no login"), example("/etc/guira/users"),
-            // Users are the same in both protocols; which of them asks depends on which are spoken.
+            // Both protocols share the users; the enabled protocols decide which of them requires a
+            // login.
             stats("auth_enabled_sasl" => |o| Some(yes(o.auth_file.is_some() && o.protocol != Speaks::Text))),
             stats("auth_enabled_ascii" => |o| {
                 let file = o.auth_file.as_ref().filter(|_| o.protocol != Speaks::Binary);

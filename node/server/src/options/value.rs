@@ -196,7 +196,8 @@ impl Value for VerifyMode {
     }
 }
 
-/// Where the admin listener is: a listener without a protocol or a tag, on this host where no address is named.
+/// The address of the admin listener: a listener without a protocol or a tag, on this host if no
+/// address is given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdminAddress(pub Listen);
 

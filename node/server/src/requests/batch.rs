@@ -16,24 +16,24 @@ pub(crate) const BATCH: usize = 64;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request<K, G> {
     pub(crate) kind: K,
-    /// What prefetching has learnt of its key.
+    /// The result of prefetching the key.
     pub(crate) guess: G,
-    /// Where the next request begins, in whatever the batch is read from.
+    /// The start of the next request in the input.
     pub(crate) end: usize,
 }
 
-/// What prefetching knows of a request.
+/// The part of a request that prefetching needs.
 pub(crate) trait Keyed {
     /// The hash of the key, if the request is about an item.
     fn hash(&self) -> Option<KeyHash>;
 }
 
-/// What forwarding knows of a request.
+/// The part of a request that forwarding needs.
 pub(crate) trait Routed: Keyed {
     fn subject(&self) -> Subject<'_>;
 }
 
-/// What a request is about, which decides where it may be executed.
+/// The subject of a request, which decides where it may be executed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Subject<'a> {
     /// The item under a key with this hash: the worker that has the key executes it.
@@ -150,7 +150,7 @@ impl<K: Keyed, G: Copy + Default, const N: usize> Batch<K, G, N> {
         }
     }
 
-    /// Where the request after the first `done` begins; the first one begins at `begin`.
+    /// The start of the request after the first `done`; the first one starts at `begin`.
     #[inline(always)]
     pub(crate) fn end(&self, done: usize, begin: usize) -> usize {
         done.checked_sub(1).map_or(begin, |last| self.requests[last].end)

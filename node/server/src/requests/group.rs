@@ -53,8 +53,9 @@ impl<S: Session> Interpreter<S> {
             && state.waits.is_none()
     }
 
-    /// Executes requests of several connections as one batch: of those that sent whole requests about items, and nothing else. Returns the number of
-    /// connections that were looked at: the others are for another batch.
+    /// Executes requests of several connections as one batch, while the connections have sent only
+    /// whole requests about items. Returns the number of connections that were examined: the others
+    /// are for another batch.
     pub(crate) fn run_group(
         &mut self,
         input: &[u8],
@@ -66,7 +67,7 @@ impl<S: Session> Interpreter<S> {
         let runner = &mut self.runner;
         runner.begin_turn(full, Slice::ENDLESS);
         runner.meter.begin();
-        // Where the requests of each member end in the batch.
+        // The end of each member's requests in the batch.
         let mut ends = ArrayVec::<usize, GROUP_MAX>::new();
         for member in &*members {
             let begin = batch.len();

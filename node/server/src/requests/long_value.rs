@@ -4,7 +4,7 @@ use arrayvec::ArrayVec;
 use guira_contract::PendingValue;
 use guira_protocol::binary::{Packet, PacketStore};
 
-/// What follows the value in the text protocols.
+/// The bytes after a value in the text protocols.
 pub(crate) const LINE_END: &[u8; 2] = b"\r\n";
 
 #[derive(Debug)]
@@ -33,7 +33,7 @@ impl Announcement {
 pub(crate) struct LongValue<D> {
     pub(super) announcement: Announcement,
     pub(super) pending: D,
-    /// What follows the value, as far as it has arrived.
+    /// The bytes after the value that have arrived.
     pub(super) end: ArrayVec<u8, { LINE_END.len() }>,
 }
 
@@ -44,7 +44,7 @@ impl<D> LongValue<D> {
 }
 
 impl<D: PendingValue> LongValue<D> {
-    /// Bytes of memory that it takes beside the engine's.
+    /// The memory it uses beside the engine's, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let announced = match &self.announcement {
             Announcement::Line(line) => line.len(),

@@ -12,7 +12,7 @@ use guira_protocol::binary::{
 };
 use guira_serving::{Outbox, is_sasl};
 
-/// What does not go into a batch.
+/// Input that does not belong in a batch.
 #[derive(Debug)]
 pub(crate) enum Special<'a> {
     /// A packet of which a part has not arrived.

@@ -29,13 +29,13 @@ pub(crate) struct Runner<S: Session> {
     pub(super) slice: Slice,
 }
 
-/// What comes after a request of a batch.
+/// How to continue after a request of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flow {
     Continue,
-    /// Nothing: the rest of the batch is not executed.
+    /// The rest of the batch is not executed.
     Stop,
-    /// The same request once more, in the next turn: it has no reply yet.
+    /// The request is repeated in the next turn: it has no reply yet.
     Later,
 }
 

@@ -1,4 +1,4 @@
-//! Commands without a key: what a client asks of the server, or says about its connection.
+//! Commands without a key: about the server, or about the client's connection.
 
 use super::runner::{Flow, Runner};
 use super::state::{Phase, ProtocolState, Waits};
@@ -27,7 +27,7 @@ fn say<P: ValuePin>(outbox: &mut Outbox<P>, noreply: Noreply, text: &str) {
     }
 }
 
-/// What comes after a command without a key.
+/// How to continue after a command without a key.
 fn flow<S: Session>(state: &ProtocolState<S>) -> Flow {
     if state.is_between_commands() { Flow::Continue } else { Flow::Stop }
 }

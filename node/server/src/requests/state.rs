@@ -1,4 +1,4 @@
-//! Where a connection is in its protocol.
+//! The state of a connection in its protocol.
 
 use super::long_value::{Announcement, LongValue};
 use crate::background::BackgroundTask;
@@ -22,9 +22,9 @@ pub(crate) enum Phase<D> {
     Value(Box<LongValue<D>>),
     /// More keys of a get come next, in a line whose end has arrived.
     Keys(GetForm),
-    /// Nothing, until this is done.
+    /// No input, until this task ends.
     Background(Box<BackgroundTask>),
-    /// Nothing: the conversation is over.
+    /// No input: the connection is closed.
     Over,
 }
 
@@ -52,17 +52,17 @@ impl<D> Phase<D> {
     }
 }
 
-/// Where a connection is in its protocol.
+/// The state of a connection in its protocol.
 #[derive(Debug)]
 pub(crate) struct ProtocolState<S: Session> {
     pub(crate) phase: Phase<S::Pending>,
     pub(super) protocol: Protocol,
     pub(super) login: Login,
-    /// Why the conversation is over, if it is.
+    /// The reason for closing, if the connection is being closed.
     pub(crate) ends: CloseReason,
-    /// Where replies of other workers come back to. Without it no request is forwarded.
+    /// The destination of replies from other workers. `None` forwards no request.
     pub(crate) sender: Option<ReplyTo>,
-    /// Forward batches with requests of the connection that are under way.
+    /// The number of the connection's forward batches in flight.
     pub(crate) out: usize,
     /// Requests that wait until replies before theirs were sent.
     pub(crate) leftovers: Vec<Leftover>,
@@ -73,7 +73,6 @@ pub(crate) struct ProtocolState<S: Session> {
 /// A command that waits for another turn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waits {
-    /// Since when.
     pub(crate) since: Stopwatch,
     /// Whether this thread or others have to act before the command can be executed.
     pub(crate) why: Stopped,
@@ -140,7 +139,7 @@ impl<S: Session> Conversation for ProtocolState<S> {
             Phase::Swallow(left) => _ = fields.put_number(SWALLOW, left),
             Phase::Value(_) | Phase::Keys(_) | Phase::Background(_) | Phase::Over => return None,
         }
-        if self.login.is_asked() {
+        if self.login.has_challenge() {
             fields.put_number(LOGIN_PENDING, 1);
         }
         (self.out == 0 && self.leftovers.is_empty()).then(|| fields.finish())
@@ -151,7 +150,7 @@ impl<S: Session> Conversation for ProtocolState<S> {
         for field in Fields::of(carried).flatten() {
             match (field.tag, field.number()) {
                 (SWALLOW, Ok(left)) => self.phase = Phase::skip(left),
-                (LOGIN_PENDING, Ok(_)) => self.login.go_on(),
+                (LOGIN_PENDING, Ok(_)) => self.login.resume_login(),
                 _ => {}
             }
         }

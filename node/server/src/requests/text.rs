@@ -15,7 +15,7 @@ use guira_protocol::{
 };
 use guira_serving::Outbox;
 
-/// What a line asks for that does not go into a batch.
+/// A line that does not belong in a batch.
 #[derive(Debug)]
 pub(crate) enum Special<'a> {
     /// The line has not ended.
@@ -177,7 +177,7 @@ impl<S: Session> Interpreter<S> {
             })
     }
 
-    /// What does not belong into a batch and comes first. Returns how many bytes were taken.
+    /// Handles input that does not belong in a batch. Returns the number of bytes consumed.
     fn special(
         &mut self,
         state: &mut ProtocolState<S>,

@@ -23,7 +23,7 @@ use std::fmt;
 /// compiled for every engine, so this crate does not.
 pub type OpenEngine = fn(&Choice, &Setup, Starting<'_>) -> Result<Result<Running, StartError>, OpenError>;
 
-/// What a server is started with, and started with again if its successor fails.
+/// The options with which a server is started, and restarted if its successor fails.
 #[derive(Clone)]
 pub(crate) struct StartOptions {
     pub(crate) options: Options,
@@ -120,13 +120,15 @@ impl Prepared {
     }
 }
 
-/// The setup of an engine that has so much memory.
+/// The setup of an engine with `memory` bytes.
 pub(crate) fn setup(options: &Options, memory: usize) -> Setup {
     let usual = Setup::new(memory, options.max_item_size.0, random::seed());
     Setup {
         engine: EngineOptions {
             eviction: if options.disable_evictions { Eviction::Off } else { Eviction::On },
-            huge_pages: options.huge_pages.map(|wanted| if wanted { HugePages::Ask } else { HugePages::No }),
+            huge_pages: options
+                .huge_pages
+                .map(|wanted| if wanted { HugePages::Requested } else { HugePages::No }),
             residence: if options.lock_memory { Residence::Locked } else { Residence::Swappable },
             first_cas: random::seed() >> CAS_SHIFT,
             short_lived: options.short_lived,

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// How long a server that stops waits for replies of the admin listener.
+/// The timeout of open requests of the admin listener when the server stops.
 const ADMIN_DRAIN: Duration = Duration::from_millis(200);
 
 pub struct Running {
@@ -32,14 +32,14 @@ pub struct Running {
     /// The admin listener: its address and the thread that serves it.
     pub(crate) admin: Option<(Address, Crew)>,
     pub(super) token: Option<Arc<Token>>,
-    /// How memory is divided: purposes and bytes.
+    /// The division of memory: purposes and bytes.
     pub(super) memory: Vec<(&'static str, usize)>,
     /// The region of the server, and its state at the start.
     pub(crate) found: Option<(RegionPlace, Opening)>,
     pub(crate) held: Box<dyn Held>,
-    /// Where a successor asks to take over.
+    /// The socket at which a successor requests a takeover.
     pub(crate) door: Option<Door>,
-    /// What starts the server again if a successor fails.
+    /// The options to start the server again if a successor fails.
     pub(crate) again: StartOptions,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct Bound {
     pub(super) udp: Vec<SocketAddr>,
     /// For MICA's datagrams to the first worker. The other workers have the ports after it.
     pub(super) mica: Vec<SocketAddr>,
-    /// Where clients on this host find the rings for MICA's datagrams.
+    /// The socket at which clients on this host get the rings for MICA's datagrams.
     pub(super) local: Option<PathBuf>,
 }
 
@@ -80,8 +80,8 @@ pub struct ServerStatus {
 }
 
 impl ServerStatus {
-    /// The number of items, as in `stats`: expired items that were not found yet are included. 0 once the server has
-    /// stopped.
+    /// The number of items, as in `stats`: expired items that were not found yet are included. 0
+    /// once the server has stopped.
     pub fn items(&self) -> u64 {
         self.admin.upgrade().map_or(0, |admin| admin.item_count())
     }
@@ -91,7 +91,7 @@ impl ServerStatus {
     }
 }
 
-/// What becomes of the items when a server stops.
+/// Whether the items outlive the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// The next start restores them, if the server has a region.
@@ -124,12 +124,13 @@ impl Running {
         &self.bound.udp
     }
 
-    /// Where its first worker receives MICA's datagrams. The other workers have the ports after it.
+    /// The addresses at which its first worker receives MICA's datagrams. The other workers have
+    /// the ports after it.
     pub fn mica_addresses(&self) -> &[SocketAddr] {
         &self.bound.mica
     }
 
-    /// Where clients on this host find the rings for MICA's datagrams.
+    /// The socket at which clients on this host get the rings for MICA's datagrams.
     pub fn local(&self) -> Option<&Path> {
         self.bound.local.as_deref()
     }
@@ -156,7 +157,7 @@ impl Running {
         self.found.as_ref().map(|(place, opening)| (place, opening))
     }
 
-    /// How memory is divided: purposes and bytes.
+    /// The division of memory: purposes and bytes.
     pub fn memory(&self) -> &[(&'static str, usize)] {
         &self.memory
     }
@@ -174,11 +175,12 @@ impl Running {
         let admin_ended =
             self.admin.map_or(Ok(()), |(_, crew)| crew.end(ADMIN_DRAIN).map_err(StopError::from));
         if let Err(StopError::Panicked) = ended {
-            // The worker may have been in the middle of a change: the region may be inconsistent.
+            // The worker may have panicked in the middle of a change: the region may be
+            // inconsistent.
             return ended;
         }
         if self.found.is_some() && ending == Ending::Kept {
-            // Background tasks notice that the server stops, and give their sessions back.
+            // Background tasks notice that the server stops, and return their sessions.
             let patience = (drain + BACKGROUND_WAIT).saturating_sub(started.elapsed());
             self.parts.background.wait(patience);
             self.held.close(&self.parts)?;
@@ -197,8 +199,8 @@ pub(crate) trait Held: Send {
     fn close(self: Box<Self>, parts: &Parts) -> Result<(), CloseError>;
     /// Closes the engine for a successor. If that fails, the engine comes back unchanged.
     fn hand_over(self: Box<Self>, parts: &Parts) -> Result<HandedRegion, (Box<dyn Held>, CloseError)>;
-    /// Serves the engine again, after the server of `parts` has. `found` is its region, and what was found there at
-    /// the start. If that fails, the engine is closed.
+    /// Serves the engine again after the server of `parts` has stopped. `found` is its region, and
+    /// the state of the region at the start. If that fails, the engine is closed.
     fn serve(
         self: Box<Self>,
         starting: Starting<'_>,
@@ -213,7 +215,7 @@ pub(crate) fn close_unserved(held: Box<dyn Held>, parts: &Parts, place: &RegionP
     log_closed(place, held.close(parts));
 }
 
-/// Logs what becomes of the items in the region of a server that cannot resume.
+/// Logs the fate of the items in the region of a server that cannot resume.
 pub(crate) fn log_closed(place: &RegionPlace, closed: Result<(), impl std::fmt::Display>) {
     match closed {
         Ok(()) => {

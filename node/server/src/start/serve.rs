@@ -77,7 +77,7 @@ impl Host for Starting<'_> {
     }
 }
 
-/// What the server keeps in a region beside the items.
+/// The notes that the server stores in a region beside the items.
 fn notes(parts: &Parts, control: &impl Control) -> Vec<u8> {
     [saved_counters::write(&parts.statistics), kept::write(&parts.policy_owner, control)].concat()
 }
@@ -186,7 +186,7 @@ fn register(registry: &Registry, ports: &[Port], udp: &[Vec<UdpSocket>]) -> io::
     Ok(())
 }
 
-/// Has the workers begin, if there is no predecessor, or it agrees: from then on it is this server that serves.
+/// Starts the workers, if there is no predecessor or it agrees. From then on this server serves.
 fn begin(
     bringing: &mut Bringing,
     crew: &Crew,
@@ -221,7 +221,7 @@ fn begin(
     Ok(door)
 }
 
-/// The door at which a successor asks to take over.
+/// The socket on which a successor requests a takeover.
 fn door<E: Engine>(kept: Sockets, options: &Options, engine: &E) -> Result<Door, StartError> {
     let offered = options.region.as_ref().zip(Engine::preview(engine)).and_then(|(place, preview)| {
         let identity = region_identity(place.path())?;
@@ -260,7 +260,8 @@ fn host_of(
         .map(Arc::new)
 }
 
-/// The control of the engine beside items. Logs a warning if the region holds more than the memory limit allows.
+/// Creates the admin commands of the engine. Logs a warning if the region holds more than the
+/// memory limit allows.
 fn admin_of<E: Engine>(engine: &E, parts: &Parts, settings: Settings) -> Arc<Admin> {
     let admin = Admin::new(engine, parts, settings);
     if let Some([used, limit]) = admin.check_excess() {

@@ -59,7 +59,7 @@ pub(super) fn workers<E: Engine>(
     Ok(crew)
 }
 
-/// Has the engine commit memory before it is needed, until the server stops.
+/// Lets the engine commit memory before it is needed, until the server stops.
 fn commit_ahead(engine: &impl Engine, host: &guira_serving::Host) {
     while !host.is_stopping() {
         match engine.commit_ahead() {

@@ -82,7 +82,7 @@ impl Channel {
     /// Sends a message.
     ///
     /// # Errors
-    /// What the system says, or that the other end does not read.
+    /// The system's error, or a timeout if the other end does not read.
     ///
     /// # Panics
     /// If there are more descriptors than go with one message.
@@ -110,7 +110,7 @@ impl Channel {
     /// Receives a message.
     ///
     /// # Errors
-    /// If none comes in time, or what comes is none.
+    /// If none arrives in time, or it is malformed.
     pub(super) fn receive(&mut self, wait: Wait<'_>) -> Result<Message, TakeoverError> {
         let started = Stopwatch::start();
         loop {

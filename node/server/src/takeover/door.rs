@@ -1,4 +1,4 @@
-//! Where a running server is requested to let a successor take over.
+//! The socket at which a successor requests a takeover from a running server.
 
 use super::channel::{Channel, Wait};
 use super::handed::Sockets;
@@ -12,11 +12,11 @@ use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-/// How long a greeting may take: a server has one visitor at a time.
+/// The timeout of a greeting: a server talks to one visitor at a time.
 const HELLO_MAX: Duration = Duration::from_secs(2);
 /// The longest greeting, in bytes.
 const HELLO_BYTES: usize = 4 << 10;
-/// How long a successor may check whether it can serve.
+/// The longest time in which a successor checks whether it can serve.
 const READY_MAX: Duration = Duration::from_secs(30);
 
 /// The region that a server would hand over.
@@ -44,8 +44,8 @@ impl Door {
         Ok(Door { sockets, region, bell: Mailbox::new()?, is_closed: AtomicBool::new(false) })
     }
 
-    /// Waits until a process is ready to take over; `None` once the door is closed. Whoever comes for something else, or cannot take over,
-    /// is refused, and the log says why.
+    /// Waits until a process is ready to take over; `None` once the door is closed. Other visitors,
+    /// and processes that cannot take over, are refused, and the log has the reason.
     pub fn wait(&self) -> Option<Successor> {
         let listener = self.sockets.takeover.as_ref()?;
         loop {
@@ -79,7 +79,7 @@ impl Door {
         }
     }
 
-    /// Has [`Door::wait`] return.
+    /// Makes [`Door::wait`] return.
     pub fn close(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
         self.bell.ring();
@@ -89,14 +89,14 @@ impl Door {
         match self.talk(&mut channel) {
             Ok(build) => Ok(Successor::new(channel, build)),
             Err(error) => {
-                // It may be gone.
+                // The process may have exited.
                 let _ = channel.send(Kind::Refused, &mut refused(&error.to_string()), &[]);
                 Err(error)
             }
         }
     }
 
-    /// Up to the moment when the successor is ready. Returns what it is.
+    /// Talks to the successor until it is ready. Returns its description.
     fn talk(&self, channel: &mut Channel) -> Result<String, TakeoverError> {
         if !channel.peer.can_be_ended() {
             return Err(TakeoverError::OutOfReach);

@@ -1,4 +1,4 @@
-//! A running server lets go, and continues if its successor fails.
+//! A running server hands over to a successor, and resumes if the successor fails.
 
 use super::handed::Incoming;
 use super::{Bringing, Failing, HandedTime, Leaving, Successor, TakeoverError};
@@ -16,28 +16,30 @@ use guira_transport::Inherited;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long connections are waited for that cannot go over as they are: all others wait as well.
+/// The wait for connections that cannot be handed over in their state: all other connections wait
+/// too.
 const STRAGGLERS: Duration = Duration::from_millis(50);
-/// The same for lists of items that are being sent.
+/// The wait for lists of items that are being sent.
 const LISTS: Duration = Duration::from_millis(500);
 
-/// Why no server serves after a takeover has failed. The contents of the region last, unless the log says otherwise.
+/// The reason that no server serves after a failed takeover. The contents of the region are kept,
+/// unless the log says otherwise.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot resume serving after a failed takeover")]
 pub struct HandOverError(#[from] StartError);
 
-/// The rest of the engine of a server that lets go.
+/// The rest of the engine of a server that hands over.
 enum Left {
     /// The region, for a successor.
     Region(Arc<HandedRegion>),
-    /// All of it: it has no region, or is in use.
+    /// The whole engine: it has no region, or is in use.
     Engine(Box<dyn Held>),
-    /// All of it, with items that cannot be believed.
+    /// The whole engine, with items that may be wrong.
     Spoilt(Box<dyn Held>),
 }
 
 impl Left {
-    /// Closes a region in order that no server continues with.
+    /// Closes a region that no server resumes with.
     fn close(self, found: Option<&(RegionPlace, Opening)>, parts: &Parts) {
         let Some((place, _)) = found else { return };
         match self {
@@ -50,7 +52,8 @@ impl Left {
 }
 
 impl Running {
-    /// Lets `successor` take over. Clients wait until then. If it fails, this server continues, and is returned with the reason.
+    /// Hands over to `successor`, while clients wait. If the successor fails, this server resumes,
+    /// and is returned with the reason.
     ///
     /// # Errors
     /// If no server serves any more.
@@ -61,7 +64,7 @@ impl Running {
         let Running { crew, admin, parts, held, door, found, again, .. } = self;
         let (pid, build) = (successor.pid(), successor.build.clone());
         tracing::info!(pid, build, "a new server is taking over");
-        // Its clients ask the successor again. It uses the engine, which is about to be let go.
+        // The listener uses the engine, which is closed next; its clients try the successor again.
         if let Some(Err(error)) = admin.map(|(_, crew)| crew.end(STRAGGLERS)) {
             // Operator: Check the admin address. Metrics are missing until a restart.
             tracing::error!("admin listener: {error}");
@@ -108,7 +111,7 @@ impl Running {
                 Ok(None)
             }
             Err(failing) => {
-                // The successor may have executed what they had sent, or answered a part of it: they are closed, as the items are dropped.
+                // After COMMIT the successor may have executed requests: connections are closed.
                 let back = if matches!(failing, Failing::BeforeCommit(_)) { connections } else { Vec::new() };
                 let incoming = back.into_iter().map(|(arrival, _)| Incoming::Back(arrival)).collect();
                 let running = go_on(again, sockets, incoming, left.after(&failing), found, &parts)?;
@@ -125,13 +128,14 @@ impl Running {
         }
     }
 
-    /// Where successors ask, if they may.
+    /// The socket for successors, if a takeover is allowed.
     pub fn door(&self) -> Option<&super::Door> {
         self.door.as_ref()
     }
 }
 
-/// Closes the engine for a successor, once the workers have ended, and says why there can be none.
+/// Closes the engine for a successor once the workers have ended; also returns the reason if there
+/// can be none.
 fn let_go(
     held: Box<dyn Held>,
     has_region: bool,
@@ -141,12 +145,12 @@ fn let_go(
     let is_quiet = parts.background.wait(LISTS);
     match ended {
         Ok(()) => {}
-        // It may have been in the middle of anything.
+        // The worker may have panicked in the middle of a change.
         Err(WorkerError::Panicked) if has_region => {
             return (Left::Spoilt(held), Some(TakeoverError::Panicked));
         }
         Err(WorkerError::Panicked) => return (Left::Spoilt(held), None),
-        // What it had begun with items it has ended: they are as good as before.
+        // Changes that had begun were completed: the items are valid.
         // Operator: Nothing: these clients reconnect.
         Err(error) => tracing::error!("closed the connections of a failed takeover: {error}"),
     }
@@ -162,7 +166,7 @@ fn let_go(
     }
 }
 
-/// Takes the ports of a server again, with everything else that was to go to a successor.
+/// Takes back the ports of a server, and everything else that a successor would have got.
 fn prepare_again(again: StartOptions, mut sockets: super::Sockets) -> Result<Prepared, StartError> {
     let streams = std::mem::take(&mut sockets.managed_streams).into_iter().map(Inherited::Stream);
     let datagrams = std::mem::take(&mut sockets.managed_datagrams).into_iter().map(Inherited::Datagram);
@@ -171,7 +175,8 @@ fn prepare_again(again: StartOptions, mut sockets: super::Sockets) -> Result<Pre
 }
 
 impl Left {
-    /// What is left once a successor has failed: after COMMIT it may have stored, and told clients of that.
+    /// The rest of the engine after a failed successor: after COMMIT the successor may have stored
+    /// values and confirmed them to clients.
     fn after(self, failing: &Failing) -> Self {
         match (self, failing) {
             (left, Failing::BeforeCommit(_)) => left,

@@ -33,9 +33,9 @@ pub(crate) struct Sockets {
 /// A connection on its way in.
 #[derive(Debug)]
 pub(crate) enum Incoming {
-    /// One of this process, which comes back.
+    /// A connection of this process that comes back.
     Back(Arrival),
-    /// A socket, and what its server has written of it.
+    /// A socket, with the state that the other server has written for it.
     Written(OwnedFd, Vec<u8>),
 }
 
@@ -50,10 +50,10 @@ impl Sockets {
         streams.chain(managed).chain(datagrams).chain(managed_datagrams).chain(takeover)
     }
 
-    /// Sends copies of all of them.
+    /// Sends copies of all connections.
     ///
     /// # Errors
-    /// What the link says.
+    /// The errors of the channel.
     pub(super) fn send(&self, channel: &mut Channel) -> Result<(), TakeoverError> {
         let all: Vec<_> = self.all().collect();
         for part in all.chunks(FDS_AT_ONCE) {
@@ -70,10 +70,10 @@ impl Sockets {
         Ok(())
     }
 
-    /// Adds those of a message.
+    /// Adds the connections of a message.
     ///
     /// # Errors
-    /// If it has others than it says.
+    /// If their number differs from the one in the message.
     pub(super) fn receive(&mut self, message: Message) -> Result<(), TakeoverError> {
         let each = message.fields().filter(|field| !matches!(field, Ok(field) if field.tag != tag::EACH));
         let each = each.collect::<Result<Vec<_>, _>>()?;

@@ -79,7 +79,7 @@ impl Hello {
     }
 
     /// # Errors
-    /// If it is none.
+    /// If the message is no hello.
     pub(super) fn read(fields: Fields<'_>) -> Result<Self, TakeoverError> {
         let (mut hello, mut is_ours) = (Hello { version: 0, least: 0, build: String::new() }, false);
         for field in fields {
@@ -99,7 +99,7 @@ impl Hello {
         }
     }
 
-    /// The newest version that both speak.
+    /// The newest version that both servers support.
     ///
     /// # Errors
     /// If there is none.

@@ -39,16 +39,16 @@ pub struct Predecessor {
     build: String,
 }
 
-/// What a server begins with beside its sockets.
+/// The inheritance of a server in addition to its sockets.
 #[derive(Debug, Default)]
 pub(crate) struct Bringing {
     pub(crate) incoming: Vec<Incoming>,
     pub(crate) region: Option<Arc<HandedRegion>>,
-    /// Of the predecessor, or of this server before; without, the wall clock says it.
+    /// The time of the predecessor, or of this server before; `None` is the wall clock.
     pub(crate) time: Option<HandedTime>,
-    /// Of the server that continues, which may still hold sessions of the engine.
+    /// The background tasks of a server that resumes, which may still hold sessions of the engine.
     pub(crate) background_tasks: Arc<AtomicU64>,
-    /// To the predecessor, as long as that may continue instead.
+    /// The channel to the predecessor, as long as it may resume instead.
     link: Option<Channel>,
     since: Option<Stopwatch>,
 }
@@ -59,10 +59,10 @@ pub(crate) fn region_identity(path: &Path) -> Option<(u64, u64)> {
 }
 
 impl Predecessor {
-    /// Asks the server that listens at `path`; `None` if there is none.
+    /// Connects to the server that listens at `path`; `None` if there is none.
     ///
     /// # Errors
-    /// If the process there is no such server, or it refuses.
+    /// If another kind of process listens there, or the server refuses.
     pub fn find(path: &Path) -> Result<Option<Self>, TakeoverError> {
         let stream = match UnixStream::connect(path) {
             Ok(stream) => stream,
@@ -122,7 +122,7 @@ impl Predecessor {
 
     /// Reports to the predecessor why this process does not take over.
     pub(crate) fn refuse(&mut self, why: &dyn std::error::Error) {
-        // It may be gone.
+        // It may have exited.
         let _ = self.channel.send(Kind::Refused, &mut refused(&why.to_string()), &[]);
     }
 
@@ -158,7 +158,7 @@ impl Predecessor {
 }
 
 impl Bringing {
-    /// What comes back to a server whose successor has failed.
+    /// The inheritance of a server that resumes after a failed successor.
     pub(crate) fn back(incoming: Vec<Incoming>, region: Option<Arc<HandedRegion>>, parts: &Parts) -> Self {
         let time = Some(HandedTime::of(&parts.clock));
         let background_tasks = parts.background.count().clone();
@@ -175,10 +175,10 @@ impl Bringing {
         self.link.is_some()
     }
 
-    /// Everything is open: asks the predecessor, if there is one, to leave it to this server.
+    /// Requests the commit from the predecessor, if there is one, once everything is open.
     ///
     /// # Errors
-    /// If it does not.
+    /// If the predecessor does not commit.
     pub(crate) fn commit(&mut self) -> Result<(), TakeoverError> {
         let Some(link) = &mut self.link else {
             return Ok(());
@@ -187,7 +187,7 @@ impl Bringing {
         let answer = sent.and_then(|()| link.receive(Wait::most(COMMIT_MAX)));
         match answer.and_then(|answer| expect(answer, Kind::Commit)) {
             Ok(_) => Ok(()),
-            // It has sent neither yes nor no, and no other process has the items now.
+            // The predecessor exited without a reply, and no other process has the items now.
             Err(TakeoverError::Gone) if link.peer.wait_until_gone(DEATH_MAX) => {
                 // Operator: Check that all items are there (`curr_items`).
                 tracing::warn!("the previous server died during the takeover; this server continues");
@@ -211,7 +211,7 @@ impl Bringing {
     /// This server does not serve, and has let go of everything.
     pub(crate) fn refuse(&mut self, why: &dyn std::error::Error) {
         if let Some(link) = &mut self.link {
-            // It may be gone.
+            // It may have exited.
             let _ = link.send(Kind::Refused, &mut refused(&why.to_string()), &[]);
         }
     }

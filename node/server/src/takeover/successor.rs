@@ -39,7 +39,7 @@ const CONNECTIONS_BYTES: usize = 1 << 20;
 #[derive(Debug)]
 pub struct Successor {
     pub(super) channel: Channel,
-    /// What it is, in its own words.
+    /// The build that the successor reported.
     pub(crate) build: String,
     pub(super) patience: Patience,
 }
@@ -56,7 +56,7 @@ pub(crate) struct Leaving<'a> {
 /// When a successor has failed.
 #[derive(Debug)]
 pub(crate) enum Failing {
-    /// It has stored nothing.
+    /// The successor has stored nothing.
     BeforeCommit(TakeoverError),
     AfterCommit(TakeoverError),
 }
@@ -147,9 +147,9 @@ impl Successor {
         Ok(())
     }
 
-    /// It is not wanted after all.
+    /// Refuses the successor.
     pub(crate) fn refuse(&mut self, why: &TakeoverError) {
-        // It may be gone.
+        // The successor may have exited.
         let _ = self.channel.send(Kind::Refused, &mut refused(&why.to_string()), &[]);
     }
 

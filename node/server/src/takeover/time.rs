@@ -1,8 +1,8 @@
-//! The time of a server, told to another process of the same machine.
+//! Hands the time of a server to another process of the same machine.
 
 use guira_sync::clock::{CoarseClock, monotonic_millis, wall_clock_millis};
 
-/// What a server's clock showed, and when that was by a clock that both processes have.
+/// A time of a server's clock, with the time of a clock that both processes share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HandedTime {
     /// In milliseconds since 1970.
@@ -20,7 +20,7 @@ impl HandedTime {
         HandedTime { unix: clock.base_unix() * 1000 + clock.millis().0, at: monotonic_millis() }
     }
 
-    /// What that clock shows now, in milliseconds since 1970.
+    /// The present time of that clock, in milliseconds since 1970.
     pub(crate) fn now(self) -> u64 {
         self.at(monotonic_millis()).unwrap_or_else(wall_clock_millis)
     }

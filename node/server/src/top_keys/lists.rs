@@ -5,7 +5,7 @@ use guira_advice::FAMILY_PREFIX_MAX;
 use guira_commands::observe::Used;
 use guira_contract::KEY_MAX;
 
-/// A list: what keys, or prefixes of keys, are compared by.
+/// A list: its measure, and whether it ranks keys or prefixes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum List {
     Requests,
@@ -16,7 +16,7 @@ pub(crate) enum List {
     PrefixMisses,
 }
 
-/// What the uses of all keys together are counted by.
+/// The measures of the totals.
 pub(crate) const MEASURES: [&str; 3] = ["requests", "bytes", "misses"];
 
 impl List {
@@ -59,7 +59,8 @@ pub(super) struct Name<'k> {
 }
 
 impl<'k> Name<'k> {
-    /// A prefix, which nobody has hashed. Whoever finds many with the same hash has a table of bounded length searched.
+    /// A prefix, which the request has no hash of. Prefixes that are chosen to collide slow down a
+    /// table of bounded size only.
     pub(super) fn of_prefix(text: &'k [u8]) -> Self {
         let word = |bytes: &[u8]| {
             let mut word = [0; 8];
@@ -72,28 +73,27 @@ impl<'k> Name<'k> {
     }
 }
 
-/// All lists of a span of time, of one worker or of all.
+/// All lists of a period, of one worker or of all.
 #[derive(Clone, Debug)]
 pub(super) struct Lists {
     of: [Summary; List::ALL.len()],
-    /// What all keys together weigh, by measure.
+    /// The totals over all keys, by measure.
     all: [u64; MEASURES.len()],
     samples: u64,
 }
 
 impl Lists {
-    /// Lists with this many counters each.
     pub(super) fn new(counters: usize) -> Self {
         let of = List::ALL.map(|list| Summary::new(counters, list.longest()));
         Lists { of, all: [0; MEASURES.len()], samples: 0 }
     }
 
-    /// Bytes that they take.
+    /// The memory of the lists in bytes.
     pub(super) fn bytes(counters: usize) -> usize {
         List::ALL.iter().map(|list| Summary::bytes(counters, list.longest())).sum()
     }
 
-    /// A request was looked at, which stands for `scale`.
+    /// Counts a sampled request, which stands for `scale` requests.
     pub(super) fn note(&mut self, key: Name<'_>, prefix: Name<'_>, used: Used, scale: u64) {
         self.samples += 1;
         self.add([List::Requests, List::PrefixRequests], key, prefix, scale);
@@ -118,7 +118,7 @@ impl Lists {
         &self.of[list as usize]
     }
 
-    /// What all keys together weigh, by measure.
+    /// The totals over all keys, by measure.
     pub(super) fn all(&self) -> [u64; MEASURES.len()] {
         self.all
     }
@@ -127,7 +127,7 @@ impl Lists {
         self.samples
     }
 
-    /// Adds what `other` knows.
+    /// Adds the counts of `other`.
     pub(super) fn merge(&mut self, other: &Lists) {
         self.of.iter_mut().zip(&other.of).for_each(|(into, from)| into.merge(from));
         self.all.iter_mut().zip(other.all).for_each(|(into, from)| *into = into.saturating_add(from));

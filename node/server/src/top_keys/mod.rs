@@ -1,13 +1,13 @@
-//! Which keys, and which prefixes of keys, are requested most, cost most bytes and miss most (`stats topkeys`).
+//! The keys, and prefixes of keys, with the most requests, bytes and misses (`stats topkeys`).
 //!
 //! ```text
-//!  worker ── one batch in 128 or 512 ─ its Lists ──┐  every half minute, or when somebody asks
+//!  worker ── one batch in 128 or 512 ─ its Lists ──┐  every half minute, and for each report
 //!  worker ── one batch in 128 or 512 ─ its Lists ──┴── History: the half minute before, and all since the start
 //! ```
 //!
-//! A sample is drawn of batches and not of keys, so that no key is missed because of its hash; of a batch that is in it all requests are
-//! counted, each for as many as there are batches for one. A worker writes to lists of its own. It passes a request over if somebody is just
-//! reading them: no worker waits.
+//! Batches are sampled and not keys, so that no key is missed because of its hash; all requests of
+//! a sampled batch are counted, each for the number of batches that the batch stands for. A worker
+//! writes to lists of its own. While a reader holds them, it skips the request: no worker waits.
 
 mod lists;
 mod sampling;
@@ -33,15 +33,16 @@ pub(crate) const SHOWN: usize = 10;
 /// Half of the window of the last minute, in seconds.
 const HALF: u32 = 30;
 
-/// Counters of each list: by memory, within these limits. A key that makes up a hundredth of a list's weight is in it with 256.
+/// Counters of each list: by memory, within these limits. With 256 counters a list includes every
+/// key with a hundredth of the list's weight.
 const COUNTERS: std::ops::RangeInclusive<usize> = 32..=256;
 
-/// Lists in addition to those of workers: the two of the history, and the result while they are merged.
+/// Lists in addition to those of workers: the two of the history, and the result of a merge.
 const EXTRA_LISTS: usize = 3;
 
-/// How many counters each list has with so much memory for all of it.
+/// The number of counters of each list within `budget` bytes for all lists.
 fn counters(budget: usize, workers: usize) -> usize {
-    // At a number at which the table is as sparse as it ever is.
+    // At a size at which the table is as sparse as possible.
     let each = Lists::bytes(513).div_ceil(513);
     (budget / (workers + EXTRA_LISTS) / each).clamp(*COUNTERS.start(), *COUNTERS.end())
 }
@@ -50,49 +51,50 @@ fn counters(budget: usize, workers: usize) -> usize {
 pub(crate) struct TopKeys {
     delimiter: u8,
     workers: Vec<Recorder>,
-    /// LOCK: history. Taken before those of workers. A worker waits for it only if its client asks.
+    /// LOCK: history. Taken before those of workers. A worker waits for it only when its client
+    /// requests a report.
     history: Mutex<History>,
     counters: usize,
 }
 
-/// What one worker has seen of the present half minute.
+/// The counts of one worker in the current half minute.
 #[derive(Debug)]
 struct Recorder {
     /// LOCK: lists of a worker. Leaf; the worker does not wait for it.
     now: Mutex<Lists>,
-    /// How many requests each stands for. Relaxed: written and read by the worker alone.
+    /// The number of requests that each counted one stands for. Relaxed: only the worker uses it.
     scale: AtomicU64,
-    /// Requests of the sample that were passed over because a reader had the lists. Relaxed: a count.
+    /// Sampled requests that were skipped because a reader held the lists. Relaxed: a count.
     dropped: AtomicU64,
 }
 
 #[derive(Debug)]
 struct History {
-    /// The last half minute that is over.
+    /// The last complete half minute.
     before: Lists,
-    /// All that are over since the start, or the last reset.
+    /// All complete half minutes since the start, or the last reset.
     total: Lists,
     before_began: Seconds,
     now_began: Seconds,
     since: Seconds,
 }
 
-/// The heaviest keys of a span of time.
+/// The heaviest keys of a period.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Window {
     pub(crate) name: &'static str,
     pub(crate) seconds: u32,
-    /// What all keys together weigh, by measure.
+    /// The totals over all keys, by measure.
     pub(crate) all: [u64; MEASURES.len()],
     pub(crate) lists: Vec<(List, Vec<Top>)>,
 }
 
-/// The known state of top keys.
+/// A report of the top keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TopReport {
-    /// One request in this many was looked at since the start.
+    /// One request in this many was sampled since the start.
     pub(crate) sampling: u64,
-    /// Requests of the sample that were passed over.
+    /// Sampled requests that were skipped.
     pub(crate) dropped: u64,
     pub(crate) windows: [Window; 2],
 }
@@ -102,7 +104,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl TopKeys {
-    /// Top keys of this many workers, in about `budget` bytes. Prefixes are what comes before `delimiter`.
+    /// Top keys of this many workers, in about `budget` bytes. A prefix is the part of a key before
+    /// `delimiter`.
     pub(crate) fn new(budget: usize, workers: usize, delimiter: u8, now: Seconds) -> Self {
         let counters = counters(budget, workers);
         let recorder = || Recorder {
@@ -118,17 +121,17 @@ impl TopKeys {
         }
     }
 
-    /// Bytes that it takes of a budget.
+    /// The memory that it takes of a budget, in bytes.
     pub(crate) fn bytes(budget: usize, workers: usize) -> usize {
         (workers + EXTRA_LISTS) * Lists::bytes(counters(budget, workers))
     }
 
-    /// Requests of a worker stand for this many from now on. The worker calls this.
+    /// Sets the number of requests that each counted one stands for. Called by the worker.
     fn scale(&self, worker: usize, scale: u32) {
         self.workers[worker].scale.store(u64::from(scale), Ordering::Relaxed);
     }
 
-    /// A request of the sample. The worker calls this.
+    /// Counts a sampled request. Called by the worker.
     pub(crate) fn see(&self, worker: usize, key: &[u8], hash: KeyHash, used: Used) {
         let recorder = &self.workers[worker];
         let Some(mut now) = recorder.now.try_lock() else {
@@ -140,7 +143,7 @@ impl TopKeys {
         now.note(Name { text: key, hash: hash.0 }, prefix, used, scale);
     }
 
-    /// To be called now and then: ends a half minute that is over. A report does so too.
+    /// Ends a half minute that is over. Called regularly, and by each report.
     pub(crate) fn turn(&self, now: Seconds) {
         if let Some(mut history) = self.history.try_lock() {
             self.turn_history(&mut history, now);

@@ -80,7 +80,7 @@ fn the_last_minute_forgets_and_the_total_does_not() {
     see(&keys, 1, "new", Used::Missed);
     let both = vec![pair("new", 2), pair("old", 1)];
     assert_eq!(requests(at(HALF + 29)), [(both.clone(), 59), (both.clone(), 59)]);
-    // The window is as long as it is said to be even if nobody has looked at the clock.
+    // A window has its stated length even without regular calls.
     assert_eq!(requests(at(2 * HALF + 5)), [(vec![pair("new", 2)], HALF + 5), (both.clone(), 2 * HALF + 5)]);
     assert_eq!(requests(at(10 * HALF)), [(vec![], 8 * HALF - 5), (both, 10 * HALF)]);
     keys.reset(at(1000));

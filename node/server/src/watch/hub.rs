@@ -1,4 +1,5 @@
-//! The buffers between those who log and those who watch, and the thread between them.
+//! The log buffers of workers, the watchers, and the thread that copies lines from one to the
+//! other.
 
 use super::{LogKinds, lines};
 use crate::background::{BackgroundTasks, DetachedConnection};
@@ -16,22 +17,22 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// There may be no more watchers.
+/// The limit of watchers is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooMany;
 
 /// As many watchers as in memcached.
 const WATCHERS_MAX: u64 = 20;
-/// Lines are handed out at most this often.
+/// The shortest interval between two copies of lines to watchers.
 const PAUSE: Duration = Duration::from_millis(2);
-/// The longest that the thread waits.
+/// The longest wait of the thread.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
-/// No line is longer: a key of 250 bytes, three for each, and what is reported of it.
+/// The longest line: a key of 250 bytes with three bytes for each, and the other fields.
 const LINE_MAX: usize = 1 << 10;
-/// Nor a line that tells how many were skipped.
+/// The longest line with the number of skipped lines.
 const SKIPPED_MAX: usize = 32;
-/// A watcher's buffer that is empty is no larger than this.
+/// The capacity that the empty buffer of a watcher keeps.
 const KEPT_MAX: usize = 4 << 10;
 /// The bytes read from a watcher in a round.
 const IGNORED_BYTES: usize = 4 << 10;
@@ -40,7 +41,7 @@ const IGNORED_BYTES: usize = 4 << 10;
 struct Lines {
     bytes: Vec<u8>,
     ends: Vec<End>,
-    /// Bytes of both that are the room's.
+    /// The bytes of both that are charged to the budget.
     lent: usize,
 }
 
@@ -57,20 +58,21 @@ impl Lines {
         self.bytes.len() + self.ends.len() * size_of::<End>()
     }
 
-    /// Makes room for a line more, within `limit`. False if there is none.
+    /// Makes room for another line, within `limit`. False if there is none.
     fn reserve(&mut self, limit: usize, room: &ConnBudget) -> bool {
         self.len() < limit
             && grow(&mut self.bytes, LINE_MAX, limit + LINE_MAX, &mut self.lent, room)
             && grow(&mut self.ends, 1, limit.div_ceil(size_of::<End>()), &mut self.lent, room)
     }
 
-    /// Forgets all lines, and gives back what they took.
+    /// Drops all lines, and returns their memory to the budget.
     fn give_back(&mut self, room: &ConnBudget) {
         room.take_back(std::mem::take(self).lent);
     }
 }
 
-/// Makes room for `spare` more, in steps, of which none goes beyond `most` unless it must. False if the room has none.
+/// Makes room for `spare` more elements, in steps up to `most` if possible. False if the budget has
+/// no room.
 fn grow<T>(all: &mut Vec<T>, spare: usize, most: usize, lent: &mut usize, room: &ConnBudget) -> bool {
     let (least, capacity) = (all.len() + spare, all.capacity());
     if least <= capacity {
@@ -86,39 +88,40 @@ fn grow<T>(all: &mut Vec<T>, spare: usize, most: usize, lent: &mut usize, room: 
     true
 }
 
-/// What connects those who log and those who watch.
+/// The state that workers, watchers and the thread share.
 #[derive(Debug)]
 pub(crate) struct Hub {
     kinds: AtomicU8,
     gid: AtomicU64,
     /// LOCK: log (one a worker, and one for everything else). Leaf.
     buffers: Vec<Mutex<Lines>>,
-    /// The largest buffer of a worker, in bytes; connections share less memory than that in a small cache.
+    /// The largest buffer of a worker, in bytes; in a small cache the budget of connections is less
+    /// than that.
     worker_max: usize,
     watcher_max: usize,
     pub(crate) budget: Arc<ConnBudget>,
     newcomers: Mailbox<Newcomer>,
-    /// LOCK: log thread. Whether there is one. Taken before the newcomers' lock.
+    /// LOCK: log thread. Whether it runs. Taken before the newcomers' lock.
     running: Mutex<bool>,
     pub(crate) counters: Arc<ServerCounters>,
-    /// How many clients watch. Relaxed: a limit that may be passed for a moment.
+    /// The number of watchers. Relaxed: the limit may be exceeded for a moment.
     watchers: AtomicU64,
 }
 
-/// A client that begins to watch.
+/// A client that starts to watch.
 #[derive(Debug)]
 struct Newcomer {
     detached: DetachedConnection,
     kinds: LogKinds,
-    /// It learns of nothing that was before.
+    /// The watcher receives lines from this number on.
     since: u64,
 }
 
 impl Hub {
-    /// A hub for this many workers, whose buffers have this room.
+    /// A hub for this many workers, with the buffer sizes of the options.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub(crate) fn new(options: &Options, budget: Arc<ConnBudget>) -> io::Result<Self> {
         Ok(Hub {
             kinds: AtomicU8::new(0),
@@ -134,7 +137,7 @@ impl Hub {
         })
     }
 
-    /// The watched kinds. Relaxed: a worker that looks late logs late.
+    /// The watched kinds. Relaxed: a worker that reads them late logs late.
     #[inline]
     pub(crate) fn kinds(&self) -> LogKinds {
         LogKinds(self.kinds.load(Ordering::Relaxed))
@@ -148,12 +151,13 @@ impl Hub {
         self.buffers[number].lock()
     }
 
-    /// What each worker's buffer may take: half of what there is for logs is theirs, and the one's that is being handed out.
+    /// The limit of each worker's buffer: half of the budget for logs, divided among them and the
+    /// one that is being copied.
     fn worker_limit(&self) -> usize {
         self.worker_max.min(self.budget.for_logs() / 2 / (self.buffers.len() + 1))
     }
 
-    /// What each of this many watchers may take.
+    /// The limit of the buffer of each of this many watchers.
     fn watcher_limit(&self, watchers: usize) -> usize {
         self.watcher_max.min(self.budget.for_logs() / 2 / watchers.max(1))
     }
@@ -179,7 +183,7 @@ impl Hub {
         }
     }
 
-    /// A command of worker `worker`, on connection `cfd`, did this.
+    /// Logs a command of worker `worker` on connection `cfd`.
     pub(super) fn command(&self, worker: usize, cfd: i32, event: &Event<'_>) {
         let kinds = match event {
             Event::Get { .. } | Event::Lookup { .. } => LogKinds::FETCHERS,
@@ -200,10 +204,11 @@ impl Hub {
         self.watchers.load(Ordering::Relaxed)
     }
 
-    /// Takes a watcher.
+    /// Starts to watch for a client.
     ///
     /// # Errors
-    /// If there are too many; then it is given back. If there is no thread to be had, it is gone.
+    /// If there are too many watchers, the client is returned. If no thread can be started, its
+    /// connection is closed.
     pub(crate) fn watch(
         self: &Arc<Self>,
         detached: DetachedConnection,
@@ -259,18 +264,18 @@ impl ConnectionObserver for Hub {
 struct Watcher {
     detached: DetachedConnection,
     kinds: LogKinds,
-    /// The number of the first line that it is sent.
+    /// The number of the first line that the watcher receives.
     since: u64,
-    /// Lines that it has not taken yet.
+    /// The bytes that the watcher has not taken yet.
     out: Vec<u8>,
-    /// Bytes of it that are the room's.
+    /// The bytes of the buffer that are charged to the budget.
     lent: usize,
-    /// Lines that did not fit since the last that did.
+    /// The lines that found no room since the last line that did.
     skipped: u64,
 }
 
 impl Watcher {
-    /// Adds a line, if it fits. False if not, and then the watcher learns later how many did not.
+    /// Adds a line if it fits. A later line has the number of those that did not.
     fn put(&mut self, line: &[u8], limit: usize, room: &ConnBudget) -> bool {
         let fits = self.out.len() + line.len() <= limit
             && grow(&mut self.out, line.len() + SKIPPED_MAX, limit + SKIPPED_MAX, &mut self.lent, room);
@@ -285,7 +290,7 @@ impl Watcher {
         true
     }
 
-    /// Gives back a buffer that is empty and was needed once.
+    /// Frees the empty buffer after a peak.
     fn tidy_up(&mut self, room: &ConnBudget) {
         if self.out.is_empty() && self.out.capacity() > KEPT_MAX {
             self.out = Vec::new();
@@ -294,7 +299,7 @@ impl Watcher {
     }
 }
 
-/// The thread that hands lines out.
+/// The thread that copies lines to watchers.
 struct Reporter {
     hub: Arc<Hub>,
     host: Arc<Host>,
@@ -395,7 +400,7 @@ impl Reporter {
     }
 }
 
-/// Sends what a watcher takes, and looks whether it is still there. Returns how many bytes it took.
+/// Sends a watcher's lines, and checks its connection. Returns the number of bytes sent.
 fn push(watcher: &mut Watcher) -> io::Result<usize> {
     let stream = &mut watcher.detached.arrival.stream;
     let mut total = 0;
@@ -412,8 +417,8 @@ fn push(watcher: &mut Watcher) -> io::Result<usize> {
     Ok(total)
 }
 
-/// What a watcher says is not listened to. One that says more than is read in a round keeps nobody
-/// from their lines: the rest is read in the next rounds.
+/// Drops the input of a watcher. At most one buffer is read in a round, so that a busy watcher does
+/// not delay the lines of others.
 fn ignore_input(stream: &mut Stream) -> io::Result<()> {
     match stream.read(&mut [0; IGNORED_BYTES])? {
         Progress::Moved(_) | Progress::Blocked => Ok(()),

@@ -55,7 +55,7 @@ impl Pages for Small {
 
 impl Pages for Huge {
     fn region(bytes: usize) -> Result<Region, Failure> {
-        let region = reserved(bytes, HugePages::Ask)?;
+        let region = reserved(bytes, HugePages::Requested)?;
         touch(&region);
         Ok(region)
     }

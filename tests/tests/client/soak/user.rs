@@ -115,7 +115,7 @@ impl<'w> User<'w> {
             calm.filter(|_| is_told && !self.world.regions[region].clusters[cluster].owes_deletes())
         {
             for (row, version) in rows.iter().zip(versions) {
-                sight.told(*row, version, calm);
+                sight.confirmed(*row, version, calm);
             }
         }
     }

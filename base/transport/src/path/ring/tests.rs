@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A budget of bytes.
 #[derive(Debug)]
 struct Budget(AtomicUsize);
 

@@ -105,7 +105,6 @@ fn view(store: &mut Store) -> Result<View, Failure> {
     Ok(store.view()?)
 }
 
-/// The seconds of a hold-down.
 fn hold_down_s(time: Span) -> Result<u32, Failure> {
     let seconds = u32::try_from(time.0.as_secs()).ok().filter(|seconds| *seconds > 0);
     seconds.ok_or_else(|| Failure::usage("--hold-down must be at least 1s"))

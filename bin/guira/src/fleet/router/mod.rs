@@ -292,7 +292,6 @@ fn etcd(flags: &Flags) -> Result<Option<EtcdOptions>, Failure> {
     if endpoints.is_empty() { Ok(None) } else { files.options(endpoints, prefix).map(Some) }
 }
 
-/// Minimum of --connection-memory.
 const CONNECTION_MEMORY_MIN: usize = 1 << 20;
 /// Largest default of --connection-memory.
 const CONNECTION_MEMORY_MAX: usize = 1 << 30;

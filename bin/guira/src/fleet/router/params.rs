@@ -76,7 +76,7 @@ pub(super) fn keepalive(flags: &Flags) -> Result<Option<Keepalive>, Failure> {
     Ok((count > 0).then_some(Keepalive { count, idle, interval }))
 }
 
-/// Bytes of a version.
+/// The longest version, in bytes.
 const VERSION_MAX: usize = 100;
 
 /// The version that clients receive, as one line.

@@ -121,7 +121,6 @@ fn routing(args: &Args, config: &str) -> Result<RouterOptions, Failure> {
     super::options(&flags, super::Manner::Guira, super::source(&flags)?, "")
 }
 
-/// Lines about a file.
 fn about(file: &FileReport, args: &Args) -> String {
     let is_silent = file.delivered == 0
         && file.left.is_empty()

@@ -61,6 +61,7 @@ impl Link {
         Link(words::load(word))
     }
 
+    /// The caller holds the version counter of the chain's bucket (F1 of docs/develop/concurrency.md).
     fn store(self, word: &AtomicU64) {
         words::store(word, self.0);
     }
@@ -95,7 +96,7 @@ fn follow<R>(
             return Some(result);
         }
         passed += 1;
-        // A chain that changes under a reader can lead it in circles.
+        // A chain that changes under a reader can lead it in circles (case 10 of docs/develop/concurrency.md).
         if passed % STRIDE == 0 && !stands() {
             return None;
         }

@@ -12,8 +12,9 @@
 //! so that twenty slots lead to fewer wrong items than MemC3's eight. The low byte of a tag is never 0: that marks an
 //! empty slot.
 //!
-//! A slot is stored by the thread that holds the version counter of its bucket, and loaded by any; a reader may see a
-//! slot half written, and learns so from the counter.
+//! A slot is stored only by the thread that holds the version counter of its bucket (F1 of
+//! docs/develop/concurrency.md), and loaded by any; a reader may see a slot half written, and learns so
+//! from the counter.
 
 use guira_memory::Offset;
 use guira_sync::words::{Line, byte_of, four_of, load, store, which_equal};

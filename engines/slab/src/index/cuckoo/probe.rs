@@ -52,13 +52,13 @@ impl IndexProbe {
     /// If the system refuses the memory.
     pub fn new(buckets: u32, stripes: usize, limits: SearchLimits) -> Self {
         let bytes = Table::<Cuckoo>::bytes(buckets).next_multiple_of(2 << 20);
-        let region = Arc::new(Region::anonymous(bytes + (2 << 20), HugePages::Ask).expect("address space"));
+        let region =
+            Arc::new(Region::anonymous(bytes + (2 << 20), HugePages::Requested).expect("address space"));
         let arenas = [2 << 20, 2 << 20];
         let index = Index::new(region.clone(), arenas, (buckets, buckets), 4096, stripes, limits);
         IndexProbe { index, region }
     }
 
-    /// Bytes of the table.
     pub fn bytes(&self) -> usize {
         self.index.bytes()
     }

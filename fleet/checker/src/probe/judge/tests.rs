@@ -80,14 +80,14 @@ impl World {
         self.nodes[node].later.push((self.now + after, key.to_vec(), change));
     }
 
-    /// Answers all that is asked now.
+    /// Replies to all requests that are due.
     fn answer(&mut self) -> usize {
-        let asks: Vec<Ask> = self.probe.asks(self.now).collect();
-        for ask in &asks {
-            let seen = self.nodes[ask.node()].seen(ask.key());
-            self.probe.answer(ask, seen);
+        let requests: Vec<ProbeRequest> = self.probe.requests(self.now).collect();
+        for probe_request in &requests {
+            let seen = self.nodes[probe_request.node()].seen(probe_request.key());
+            self.probe.answer(probe_request, seen);
         }
-        asks.len()
+        requests.len()
     }
 
     /// A delete of which the nodes hear as `later` says.
@@ -218,24 +218,24 @@ fn a_first_look_may_be_answered_with_the_second_and_may_be_given_up() {
         let mut world = World::new(settings(1, 1));
         world.store(b"k");
         let id = world.probe.sampled(b"k", world.now).unwrap();
-        let first: Vec<Ask> = world.probe.asks(world.now).collect();
+        let first: Vec<ProbeRequest> = world.probe.requests(world.now).collect();
         if is_given_up {
             world.probe.give_up(id);
             assert!(world.probe.is_known(id));
         }
         world.probe.sent(id, world.now);
-        let second: Vec<Ask> = world.probe.asks(SECOND).collect();
-        for ask in first.iter().chain(&second) {
-            world.probe.answer(ask, Seen::Item(1));
+        let second: Vec<ProbeRequest> = world.probe.requests(SECOND).collect();
+        for probe_request in first.iter().chain(&second) {
+            world.probe.answer(probe_request, Seen::Item(1));
         }
         assert_eq!(world.tallies()[0], [outcome, outcome], "{is_given_up}");
     }
     // The other way round nothing is known: the node may have had any item before.
     let mut world = World::new(settings(1, 1));
     let id = world.probe.sampled(b"k", world.now).unwrap();
-    let first: Vec<Ask> = world.probe.asks(world.now).collect();
+    let first: Vec<ProbeRequest> = world.probe.requests(world.now).collect();
     world.probe.sent(id, world.now);
-    let second: Vec<Ask> = world.probe.asks(SECOND).collect();
+    let second: Vec<ProbeRequest> = world.probe.requests(SECOND).collect();
     world.probe.answer(&second[0], Seen::Miss);
     world.probe.answer(&first[0], Seen::Item(1));
     assert_eq!(world.tallies()[0], [UNKNOWN, UNKNOWN]);
@@ -278,11 +278,11 @@ fn a_caller_that_is_late_or_silent_makes_nothing_consistent() {
     assert_eq!(world.answer(), 1);
     assert_eq!(world.tallies()[..2], [[UNKNOWN, UNKNOWN], [STALE, STALE]]);
     // Answers that never come end the sample a minute after the last delay.
-    let silent: Vec<Ask> = world.probe.asks(60 * SECOND).collect();
+    let silent: Vec<ProbeRequest> = world.probe.requests(60 * SECOND).collect();
     assert_eq!(silent.len(), 1);
-    assert_eq!(world.probe.asks(119 * SECOND).count(), 0);
+    assert_eq!(world.probe.requests(119 * SECOND).count(), 0);
     assert_eq!(world.probe.report().under_way, 1);
-    assert_eq!(world.probe.asks(120 * SECOND).count(), 0);
+    assert_eq!(world.probe.requests(120 * SECOND).count(), 0);
     assert_eq!((world.probe.report().under_way, world.tallies()[2].as_slice()), (0, &[UNKNOWN, UNKNOWN][..]));
     world.probe.answer(&silent[0], Seen::Miss);
     assert_eq!(world.tallies()[2], [UNKNOWN, UNKNOWN]);
@@ -293,7 +293,7 @@ fn a_delete_that_is_not_sent_is_forgotten() {
     let mut probe = Probe::new(settings(1, 1));
     let id = probe.sampled(b"k", SECOND).unwrap();
     probe.cancel(id);
-    assert_eq!((probe.asks(SECOND).count(), probe.report().sampled, probe.report().under_way), (0, 0, 0));
+    assert_eq!((probe.requests(SECOND).count(), probe.report().sampled, probe.report().under_way), (0, 0, 0));
     let id = probe.sampled(b"k", SECOND).unwrap();
     probe.sent(id, SECOND);
     probe.cancel(id);

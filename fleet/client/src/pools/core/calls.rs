@@ -4,7 +4,7 @@ use super::pipeline::Ticket;
 use crate::pools::error::{Error, ErrorKind};
 use guira_routing::{Answer, Outcome};
 
-/// What a server has said about a key.
+/// The reply of a server for one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::pools) struct Answered {
     pub(in crate::pools) outcome: Outcome,
@@ -20,7 +20,7 @@ pub(in crate::pools) type Reply = Result<Answered, Error>;
 pub(super) struct Calls {
     calls: Vec<Call>,
     vacant: Vec<u32>,
-    /// Those whose keys were all answered, and that were not taken.
+    /// Calls whose keys are all answered, and whose replies were not taken yet.
     done: Vec<u32>,
 }
 

@@ -60,12 +60,12 @@ struct Part {
     total: u16,
 }
 
-/// What has come with a datagram.
+/// The result of a datagram.
 #[derive(Debug)]
 pub(super) enum Arrived {
-    /// Nothing yet, or what no caller waits for.
+    /// No reply yet, or one that no caller waits for.
     Nothing,
-    /// All of an answer to the request with this number.
+    /// The complete reply to the request with this number.
     Whole(u16, Vec<u8>),
     /// A part of an answer is missing.
     Lost(Lost),
@@ -78,7 +78,7 @@ pub(super) enum Next<'i> {
     /// An error, which is the answer about all of these.
     Failed(Vec<Origin<Ticket>>, Answer<'i>),
     End,
-    /// It makes no sense.
+    /// The datagram is malformed.
     Lost(Arrived),
 }
 
@@ -197,7 +197,7 @@ impl Datagrams {
             _ => return Next::Lost(self.lose(id)),
         };
         if let Some(failed) = answers::failed(line).filter(|_| value.is_none()) {
-            // It does not say to which key: none of those that wait are answered any more.
+            // The failure has no key: all waiting keys fail.
             let keys = self.in_flight.remove(&id).map(|in_flight| in_flight.keys).unwrap_or_default();
             return Next::Failed(keys.iter().map(|key| key.origin).collect(), failed);
         }
@@ -222,12 +222,12 @@ impl Datagrams {
         Some(Lost { keys: keys.iter().map(|key| key.origin).collect(), era })
     }
 
-    /// When the first datagram is to be given up, each of which may wait for so long.
+    /// The time at which the first datagram is given up.
     pub(super) fn deadline(&self, patience_ms: u64) -> Option<u64> {
         self.in_flight.values().map(|in_flight| in_flight.sent_ms + patience_ms).min()
     }
 
-    /// Gives up a datagram whose time is over.
+    /// Gives up a datagram that has timed out.
     pub(super) fn give_up(&mut self, now_ms: u64, patience_ms: u64) -> Option<Lost> {
         let is_over = |in_flight: &InFlight| in_flight.sent_ms + patience_ms <= now_ms;
         let (id, _) = self.in_flight.iter().find(|(_, in_flight)| is_over(in_flight))?;
@@ -235,7 +235,7 @@ impl Datagrams {
         self.remove(id)
     }
 
-    /// Nothing can be sent. Returns who waits for answers.
+    /// Fails all requests, since nothing can be sent. Returns their origins.
     pub(super) fn fail(&mut self) -> Vec<Origin<Ticket>> {
         (self.open, self.ready) = (None, Vec::new());
         self.in_flight.drain().flat_map(|(_, in_flight)| in_flight.keys).map(|key| key.origin).collect()

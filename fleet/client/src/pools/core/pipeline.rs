@@ -55,7 +55,7 @@ pub(super) struct Pipeline {
     /// The bytes of requests, from the first that was not sent completely on.
     bytes: Vec<u8>,
     sent: usize,
-    /// Where stores end in `bytes` that were not sent.
+    /// The ends of unsent stores in `bytes`.
     stores: VecDeque<usize>,
     requests: InFlight<Outstanding>,
     opaque: u32,
@@ -64,7 +64,7 @@ pub(super) struct Pipeline {
     burst_ms: u64,
 }
 
-/// What the connection delivers next.
+/// The kind of input that the connection delivers next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Next {
     #[default]
@@ -255,7 +255,7 @@ impl Pipeline {
     pub(super) fn deadline(&self, timeout_ms: u64) -> Option<u64> {
         let oldest = self.requests.oldest()?;
         if let Kind::Probe { is_sent: false } = oldest.kind {
-            // It waits for a connection, which has a timeout of its own.
+            // The request waits for a connection, which has its own timeout.
             return None;
         }
         Some(oldest.since_ms.max(self.burst_ms) + timeout_ms)

@@ -13,7 +13,7 @@ pub(in crate::pools) enum Input {
     Valid { taken: usize, wanted: usize },
     /// Not all of it is a reply.
     Invalid,
-    /// What may still arrive is not trusted.
+    /// Bytes that may still arrive are not trusted.
     Untrusted,
 }
 

@@ -6,7 +6,7 @@ use crate::pools::plan::Builder;
 use crate::pools::window::Window;
 use guira_routing::Request;
 
-/// A core with its time, in milliseconds.
+/// A core with a clock in milliseconds.
 struct Bench {
     core: Core,
     plan: Plan,
@@ -30,7 +30,7 @@ fn failover() -> Builder {
 }
 
 impl Bench {
-    /// Asks for these keys.
+    /// Starts a get of these keys.
     fn get(&mut self, keys: &[&str]) -> u32 {
         let call = self.core.begin(keys.len());
         for (part, key) in keys.iter().enumerate() {
@@ -40,7 +40,7 @@ impl Bench {
         call
     }
 
-    /// What servers are sent, with their numbers.
+    /// The requests to each server, by its number.
     fn sent(&mut self) -> Vec<(u32, String)> {
         let mut all = Vec::new();
         for server in self.core.take_dirty() {
@@ -59,7 +59,7 @@ impl Bench {
         replies.into_iter().map(value).collect()
     }
 
-    /// The texts of the errors of a call.
+    /// The errors of a call as texts.
     fn errors(&mut self, call: u32) -> Vec<String> {
         assert_eq!(self.core.take_done(), [call]);
         self.core.take(call).into_iter().filter_map(|reply| Some(reply.err()?.to_string())).collect()
@@ -70,7 +70,7 @@ impl Bench {
     }
 }
 
-/// What a server says that has all keys: as values, their names.
+/// The replies of a server that has all keys; each value is the name of its key.
 fn found(requests: &str) -> Vec<u8> {
     let lines = requests.lines().map(|line| {
         let mut words = line.split(' ');
@@ -114,7 +114,7 @@ fn a_server_that_does_not_answer_is_passed_over_and_its_window_shrinks() {
     assert_eq!(bench.values(call), [Ok(Some(b"x".to_vec()))]);
     let leaving = bench.core.take_leaving();
     assert_eq!((leaving.answered, leaving.lost.len()), (1, 1));
-    // What comes late is nobody's.
+    // The reply to a request that was given up is dropped.
     let call = bench.get(&["l"]);
     assert_eq!(bench.sent(), [(0, "mg l v f O1\r\n".to_owned())]);
     bench.core.receive(0, b"VA 1 f0 O0\r\nx\r\n");
@@ -271,11 +271,12 @@ fn gets_by_udp_fail_over_as_others_do_and_stores_go_by_tcp() {
     assert_eq!(bench.core.take_leaving().lost.len(), 1);
 }
 
-/// Whatever a server says, nobody is answered twice, nobody by another key's value, and nothing panics.
+/// Arbitrary bytes from a server cause no panic, answer no call twice, and give no key the value of
+/// another.
 #[test]
 fn any_bytes_are_dealt_with() {
     const SEED: u64 = 1;
-    // What is damaged below makes none of these of another one.
+    // No damage of one byte turns one of these keys into another.
     const KEYS: [&str; 3] = ["aaaa", "bbbb", "cccc"];
     let mut state = SEED;
     let mut below = |bound: usize| {
@@ -331,7 +332,7 @@ fn another_configuration_leaves_what_is_under_way_and_closes_what_it_has_no_use_
     let next = next.unwrap();
     bench.core.adopt(&next, next.tree().unwrap());
     assert_eq!(bench.core.take_unused(), [], "somebody waits for its answer");
-    // What begins now goes to the new server; what had begun continues as it was to.
+    // New requests go to the new server; open ones continue on their old route.
     let new = bench.get(&["n"]);
     assert_eq!(bench.sent(), [(2, "mg n v f O0\r\n".to_owned())]);
     bench.core.receive(2, b"EN\r\n");
@@ -342,7 +343,7 @@ fn another_configuration_leaves_what_is_under_way_and_closes_what_it_has_no_use_
     bench.core.receive(1, b"VA 1 f0 O0\r\nx\r\n");
     assert_eq!(bench.values(call), [Ok(Some(b"x".to_vec()))]);
     assert_eq!(bench.core.take_unused(), [0], "nobody waits for it any more");
-    // It comes back under its number.
+    // A server that comes back keeps its number.
     let texts = bench.plan.texts().clone();
     let last = next.after(&texts).unwrap();
     bench.core.adopt(&last, last.tree().unwrap());
@@ -412,7 +413,8 @@ fn a_server_that_left_while_a_request_was_to_fail_over_to_it_is_let_go_again_aft
     assert_eq!(bench.core.take_unused(), [1]);
 }
 
-/// A route that answers with what the first server says, and continues from the second to the third.
+/// A route that replies with the first server's reply, and fails over from the second to the third
+/// without it.
 const ON_ITS_OWN: &str = r#"{"pools": {"a": {"servers": ["127.0.0.1:1"]}, "b": {"servers": ["127.0.0.1:2"]}, "c": {"servers": ["127.0.0.1:3"]}},
     "route": {"type": "AllInitialRoute", "children": ["PoolRoute|a",
         {"type": "FailoverRoute", "children": ["PoolRoute|b", "PoolRoute|c"]}]}}"#;
@@ -434,7 +436,7 @@ fn after_a_pause_a_delete_that_nobody_waits_for_goes_on_and_a_store_does_not() {
     assert_eq!(goes_on(Op::Set, b"HD O0\r\n"), [], "what is stored might be outdated");
     assert_eq!(goes_on(Op::Incr, b"VA 1 O0\r\n5\r\n"), []);
     assert_eq!(goes_on(Op::Delete, b"HD O0\r\n"), [(2, "md k O0\r\n".to_owned())]);
-    // What somebody asks for afterwards goes its way.
+    // Later requests are routed as usual.
     let mut bench = bench(Builder::config(ON_ITS_OWN));
     bench.core.fail_overdue();
     bench.get(&["k"]);
@@ -482,7 +484,7 @@ fn what_was_asked_by_udp_for_nobody_does_not_go_on_after_a_pause() {
         bench.core.receive_datagram(2, b"\0\0\0\0\0\x01\0\0VA 1 f0 O0\r\nx\r\n");
         let is_stored = bench.core.unsent(1).starts_with(b"ms k ");
         assert_eq!(is_stored, pause == 0, "{:?}", bench.core.unsent(1).escape_ascii().to_string());
-        // It is nobody's fault that this thread has not looked.
+        // The server gets no failure for a pause of this thread.
         let health = &bench.plan.servers()[2].health;
         assert_eq!((bench.core.expire().len(), health.failures_in_a_row()), (0, 0));
     }
@@ -491,7 +493,8 @@ fn what_was_asked_by_udp_for_nobody_does_not_go_on_after_a_pause() {
 #[test]
 fn a_server_that_replied_to_another_thread_as_it_was_taken_out_of_service_is_probed() {
     let mut bench = bench(Builder::servers(&TWO[..1]));
-    // The server is out of service, and no probe is scheduled: an earlier reply has removed the schedule.
+    // The server is out of service, and no probe is scheduled: an earlier reply has removed the
+    // schedule.
     bench.plan.servers()[0].health.record_hard_failure(&HEALTH);
     assert!(bench.plan.servers()[0].probes().is_none());
     bench.core.probe();
@@ -518,14 +521,15 @@ fn one_thread_of_all_asks_a_server_that_is_out_and_none_asks_one_that_is_in() {
     bench.at(1_000_000);
     bench.core.probe();
     assert_eq!(bench.sent(), []);
-    // The next failure begins again with the first probe interval.
+    // The next failure starts with the first probe interval.
     bench.core.close(0, Fault::Unreachable);
     other.set_time(1_800_000_000, 1_001_000);
     other.probe();
     assert_eq!(other.take_dirty(), [0]);
 }
 
-/// Prints how many keys one core routes, writes and matches with their answers: `cargo test --release -p guira-client --lib -- rate_of_keys --ignored --nocapture`.
+/// Prints the rate at which one core routes, writes and matches keys: `cargo test --release -p
+/// guira-client --lib -- rate_of_keys --ignored --nocapture`.
 #[test]
 #[ignore = "it measures"]
 fn rate_of_keys() {
@@ -544,7 +548,7 @@ fn rate_of_keys() {
         }
         call
     };
-    // What servers will say, of a client that asks the same.
+    // The replies are prepared by a second core that sends the same requests.
     let mut twin = bench(Builder::servers(&servers));
     let mut replies: Vec<Vec<(u32, Vec<u8>)>> = Vec::new();
     for round in 0..ROUNDS {
@@ -595,7 +599,7 @@ fn rate_of_keys() {
     );
 }
 
-/// Seconds that this thread has worked: others use the processor too.
+/// The CPU time of this thread in seconds, since other threads use the processor too.
 fn worked() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9

@@ -55,7 +55,7 @@ fn store<'o>(request: &Request<'_>, out: &'o mut Vec<u8>) -> MetaRequest<'o> {
     if request.exptime == 0 { line } else { line.number(b'T', request.exptime) }
 }
 
-/// What a reply says, and which request it names.
+/// A parsed reply, and the request that it names.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Said<'i> {
     pub(super) answer: Answer<'i>,
@@ -63,7 +63,8 @@ pub(super) struct Said<'i> {
     pub(super) opaque: Option<u32>,
 }
 
-/// What a line, with the value behind it, says about a request of this kind; `None` if none of this kind is answered so.
+/// Parses a line, with the value behind it, as the reply to a request of this kind; `None` if it is
+/// no such reply.
 #[inline]
 pub(super) fn read<'i>(
     op: Op,
@@ -100,7 +101,7 @@ pub(super) fn read<'i>(
         (Outcome::Found, Op::Incr | Op::Decr) => {
             (Outcome::Found, None, number_from(value?.trim_ascii_end())?)
         }
-        // A get was answered without the flags or the value that it has asked for.
+        // The reply to a get lacks the flags or the value that the get requested.
         (Outcome::Found, _) => (Outcome::Found, Some(item?), number.unwrap_or(0)),
         (outcome, _) => (outcome, None, 0),
     };

@@ -153,7 +153,7 @@ impl Core {
 }
 
 impl Upstream {
-    /// When one of its timeouts is over.
+    /// The time of the next timeout of a server.
     fn deadline(&self) -> Option<u64> {
         let timeout_ms = self.known.timeout_ms;
         let connection = match self.connection {

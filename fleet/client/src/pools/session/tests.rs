@@ -11,9 +11,9 @@ use guira_transport::net::{TcpListener, TcpStream};
 use guira_upstream::ProbeSchedule;
 use std::io::{Read, Write};
 
-/// Longer than anything takes here.
+/// Longer than any test takes.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What takes no more than two connections is over after fewer turns.
+/// More turns than anything with two connections needs.
 const TURNS_MAX: usize = 100;
 
 /// A session with one server.
@@ -29,7 +29,7 @@ fn listen() -> (TcpListener, Address) {
     (listener, address)
 }
 
-/// Where nobody listens any more.
+/// An address that refuses connections.
 fn refusing() -> Address {
     listen().1
 }
@@ -59,7 +59,7 @@ impl Bench {
         call
     }
 
-    /// Which of these is connected to, with the connection.
+    /// The index of the listener that the session connects to, and the connection.
     #[track_caller]
     fn reached(&mut self, listeners: &[&TcpListener]) -> (usize, TcpStream) {
         let since = Stopwatch::start();
@@ -91,7 +91,7 @@ impl Bench {
         self.session.core.take(call).remove(0)
     }
 
-    /// It takes too long to connect to the server.
+    /// The connection to the server times out.
     fn give_up_connecting(&mut self) {
         self.session.flush();
         assert!(self.session.peers[0].link.is_connecting());
@@ -100,7 +100,7 @@ impl Bench {
         self.session.expire();
     }
 
-    /// It is time to ask the server whether it is back.
+    /// Sends the probe that is due.
     fn probe(&mut self) {
         assert!(!self.server().health.is_up());
         let mut probes = ProbeSchedule::begin(0, &HEALTH);
@@ -119,7 +119,7 @@ fn addresses_that_others_have_looked_up_are_used_at_the_next_connection() {
     bench.turn_until("a connection", Link::is_up);
     drop(stream);
     bench.turn_until("its end", Link::is_closed);
-    // It was closed with a request in it.
+    // The connection was closed with an open request.
     let error = bench.reply(first).unwrap_err();
     assert_eq!(error.to_string(), "the connection to 127.0.0.1:1 was lost: Connection reset by peer");
     bench.server().addresses.replace([new]);
@@ -201,13 +201,14 @@ fn datagrams_go_to_where_the_server_is_by_now() {
     receives_get(&mut bench, &servers[0]);
     bench.server().addresses.replace([new]);
     receives_get(&mut bench, &servers[1]);
-    // An address that it has besides is no reason to leave this one.
+    // A further address is no reason to leave the current one.
     let same = bench.server().addresses.list()[0].clone();
     bench.server().addresses.replace([refusing(), same]);
     receives_get(&mut bench, &servers[1]);
 }
 
-/// All addresses of this host at one port, each a server; and sessions of one client, that go by pools of some of them.
+/// All addresses of this host at one port, each a server; and the sessions of a client that uses
+/// pools of these servers.
 struct Fleet {
     listener: TcpListener,
     open: Vec<TcpStream>,
@@ -226,7 +227,8 @@ impl Fleet {
         Fleet { listener, open: Vec::new(), plan, sessions }
     }
 
-    /// Another configuration, before sessions go by it. Returns the number of its first server.
+    /// Loads another configuration, which sessions adopt later. Returns the number of its first
+    /// server.
     fn load(&mut self, servers: &[u32]) -> u32 {
         let names: Vec<String> = servers.iter().map(|server| name(&self.listener, *server)).collect();
         let texts: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
@@ -252,7 +254,7 @@ impl Fleet {
         call
     }
 
-    /// The next request of a session: to which server, and over which connection.
+    /// The server and the connection of a session's next request.
     #[track_caller]
     fn expect_request(&mut self, session: usize) -> (String, TcpStream) {
         let since = Stopwatch::start();

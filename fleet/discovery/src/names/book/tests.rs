@@ -11,14 +11,14 @@ fn found(records: &[u32], ttl: u64) -> Result<Found<u32>, String> {
     Ok(Found { records: records.to_vec(), ttl: seconds(ttl) })
 }
 
-fn nobody() -> Waiting<u32> {
+fn no_caller() -> Waiting<u32> {
     Box::new(|_, _| {})
 }
 
 /// A book whose one name is looked up.
 fn begun() -> (Book<u32>, Arc<str>) {
     let mut book = Book::default();
-    book.ask(HOST.into(), nobody(), seconds(0));
+    book.look_up(HOST.into(), no_caller(), seconds(0));
     assert_eq!(book.begin(seconds(0), 9), [HOST.into()]);
     (book, HOST.into())
 }
@@ -60,9 +60,9 @@ fn a_failure_keeps_what_was_found_and_is_repeated_later_and_later() {
     }
     assert_eq!(gaps, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
     assert_eq!(book.stale_and_unknown(), (1, 0));
-    let (told, heard) = channel::channel();
-    book.ask(name.clone(), Box::new(move |_, known| told.send(known).unwrap()), now);
-    assert_eq!(heard.try_recv(), Ok(Ok(vec![1, 2])), "what was found last");
+    let (sender, receiver) = channel::channel();
+    book.look_up(name.clone(), Box::new(move |_, known| sender.send(known).unwrap()), now);
+    assert_eq!(receiver.try_recv(), Ok(Ok(vec![1, 2])), "what was found last");
     book.begin(now, 9);
     assert_eq!(book.learn(&name, found(&[1, 2], 60), now), Learned::Same);
     assert_eq!((gap(&book, now), book.stale_and_unknown()), (60, (0, 0)));
@@ -73,19 +73,19 @@ fn who_asks_about_an_unknown_name_is_told_what_the_next_lookup_finds() {
     let (mut book, name) = begun();
     book.learn(&name, Err("no such name".to_owned()), seconds(0));
     assert_eq!(book.stale_and_unknown(), (0, 1));
-    let (told, heard) = channel::channel();
-    book.ask(name.clone(), Box::new(move |_, known| told.send(known).unwrap()), seconds(0));
+    let (sender, receiver) = channel::channel();
+    book.look_up(name.clone(), Box::new(move |_, known| sender.send(known).unwrap()), seconds(0));
     assert_eq!(book.begin(seconds(0), 9), [HOST.into()], "at once");
-    assert!(heard.try_recv().is_err());
+    assert!(receiver.try_recv().is_err());
     assert_eq!(book.learn(&name, found(&[7], 60), seconds(0)), Learned::Changed(vec![7]));
-    assert_eq!(heard.try_recv(), Ok(Ok(vec![7])));
+    assert_eq!(receiver.try_recv(), Ok(Ok(vec![7])));
 }
 
 #[test]
 fn names_are_looked_up_a_few_at_a_time_and_forgotten_when_nobody_follows_them() {
     let mut book = Book::default();
     for number in 0..10 {
-        book.ask(format!("cache-{number}").into(), nobody(), seconds(0));
+        book.look_up(format!("cache-{number}").into(), no_caller(), seconds(0));
     }
     assert_eq!((book.begin(seconds(0), 4).len(), book.begin(seconds(0), 9).len()), (4, 6));
     book.follow(&HashSet::from(["cache-3".into()]));
@@ -101,7 +101,7 @@ fn no_name_is_kept_from_being_looked_up_by_others_that_fail_slowly() {
     const AT_ONCE: usize = 4;
     let mut book = Book::default();
     for number in 0..100 {
-        book.ask(format!("cache-{number}").into(), nobody(), seconds(0));
+        book.look_up(format!("cache-{number}").into(), no_caller(), seconds(0));
     }
     let mut seen = HashSet::new();
     // A lookup takes 10 seconds, after which most names are due again before the others have been looked up.
@@ -113,6 +113,6 @@ fn no_name_is_kept_from_being_looked_up_by_others_that_fail_slowly() {
         seen.extend(begun);
     }
     assert_eq!(seen.len(), 100);
-    book.ask("new".into(), nobody(), seconds(250));
+    book.look_up("new".into(), no_caller(), seconds(250));
     assert_eq!(book.begin(seconds(250), 1), ["new".into()], "a load of a configuration waits for it");
 }

@@ -4,7 +4,7 @@ use guira_harness::deadline::Deadline;
 use guira_harness::scratch::Scratch;
 
 const SOON: Duration = Duration::from_secs(20);
-/// Nothing waits for another, or is delivered again.
+/// Without a linger and without second deliveries.
 pub(super) const LIMITS: Limits = Limits {
     batch_keys: 10,
     queue_weight: 8,
@@ -30,12 +30,12 @@ impl Tried {
         self.lane.push(&Arc::new(Batch::of_keys(number, keys))).unwrap();
     }
 
-    /// What is to be delivered so long after everything has come.
+    /// The delivery that is due this many seconds after all batches arrived.
     fn look(&self, seconds: u64) -> Option<Task> {
         self.lane.look(&mut self.lane.state(), Duration::from_secs(50 + seconds)).ok()
     }
 
-    /// Its keys, which are acknowledged.
+    /// Delivers and acknowledges the next batches; returns their keys.
     fn deliver(&self, seconds: u64) -> Option<String> {
         let task = self.look(seconds)?;
         self.lane.delivered(&task);
@@ -135,11 +135,11 @@ fn a_target_that_is_away_has_its_deletes_in_its_spool_in_order() {
     it.push(4, &[]);
     it.push(5, &["d"]);
     assert_eq!(it.saved().as_deref(), Some("5"));
-    // What was under way meanwhile is acknowledged too late to count.
+    // The delivery that was in flight is acknowledged too late to count.
     it.lane.delivered(&under_way);
     let first: Vec<String> = std::iter::from_fn(|| it.deliver(0)).collect();
     assert_eq!(first, ["a", "b b b b b b b", "c", "d"]);
-    // It is read: what comes now waits in memory again.
+    // The spool is read to its end: later batches wait in memory again.
     it.push(6, &["e"]);
     assert_eq!((it.deliver(0).as_deref(), it.saved()), (Some("e"), None));
     assert!(it.lane.counts().spool() > 0, "until all of it was delivered twice");

@@ -19,7 +19,7 @@ pub(crate) struct BinaryLog {
 }
 
 impl BinaryLog {
-    /// Connects, and asks for the log from `position` on, or from its present end.
+    /// Connects and requests the log from `position` on, or from its present end.
     pub(crate) fn open(options: &Options, position: Option<&str>) -> Result<Self, SourceError> {
         let product = options.product;
         let mut packets = connect(options)?;
@@ -33,7 +33,7 @@ impl BinaryLog {
             Until::Forever | Until::End => None,
         };
         let is_waiting = options.until == Until::Forever;
-        // Who reads a part once more wants all of it.
+        // A part that is read a second time is read whole.
         start.read = start.read.filter(|_| is_waiting);
         match &*start.from {
             Position::MariaDb(position) => {

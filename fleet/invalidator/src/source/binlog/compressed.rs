@@ -1,23 +1,23 @@
-//! What `log_bin_compress` = ON makes shorter: the text of statements, and the images of rows.
+//! Decompresses the statements and row images that MariaDB compresses with `log_bin_compress` = ON.
 
 use guira_sql::Bytes;
 use miniz_oxide::inflate::decompress_to_vec_zlib_with_limit;
 
-/// What is taken of one event at most, as of one that is not compressed.
+/// The limit of one event after decompression, as for one that is not compressed.
 const LENGTH_MAX: usize = 64 << 20;
-/// The bits of the first byte that say how it was compressed, and how long the length is behind it.
+/// The bits of the first byte: the compression method, and the size of the length that follows.
 const METHOD: u8 = 0x70;
 const ZLIB: u8 = 0;
 const LENGTH: u8 = 0x07;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flaw {
-    /// It has over 64 MiB.
+    /// The event has over 64 MiB.
     Long,
     Malformed,
 }
 
-/// What it was before.
+/// Decompresses the body of an event.
 pub(super) fn inflate(data: &[u8]) -> Result<Vec<u8>, Flaw> {
     let mut bytes = Bytes(data);
     let first = bytes.byte().filter(|first| first & METHOD == ZLIB).ok_or(Flaw::Malformed)?;

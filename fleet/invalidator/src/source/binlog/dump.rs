@@ -1,4 +1,4 @@
-//! What events mean, one after the other.
+//! Turns the events of a log, in their order, into changes.
 
 use super::compressed::{Flaw, inflate};
 use super::event::{Checksum, Event, Query, kind, query};
@@ -16,28 +16,30 @@ use guira_sql::Bytes;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-/// Flags of a GTID event of MariaDB: its transaction has one statement, and no event at its end; it is the first part of an XA transaction.
+/// Flags of MariaDB's GTID event: the transaction is one statement without an event at its end; it
+/// is the first part of an XA transaction.
 const STANDALONE: u8 = 0x01;
 const PREPARED_XA: u8 = 0x40;
 
-/// Keys that were found are passed on after this many events, also if there is always more to be read, such as a long transaction of others.
+/// Keys are passed on after this many events even when the log always has more to read, as in a
+/// long transaction on other tables.
 const EVENTS_MAX: u32 = 1024;
 
-/// A log that is read from a position on.
+/// The state of reading a log.
 #[derive(Debug)]
 pub(super) struct Dump {
     /// The end of the last transaction that was read.
     position: Position,
-    /// What was read before, if that is more.
+    /// The position that was read already, when `position` had to go back for a prepared transaction.
     read: Option<Position>,
     /// The end of the last event.
     place: Place,
     checksum: Checksum,
     transaction: Option<Transaction>,
-    /// Tables of the transaction by their numbers; nothing of those whose rows nobody wants.
+    /// The tables of the transaction by their numbers; `None` for tables whose rows are not wanted.
     tables: HashMap<u64, Option<Table>>,
     prepared: PreparedTransactions,
-    /// Events since keys were passed on last.
+    /// Events since keys were last passed on.
     events: u32,
 }
 
@@ -46,7 +48,7 @@ struct Transaction {
     gtid: Gtid,
     /// Whether it ends with its first statement.
     is_one_statement: bool,
-    /// What has been read of one that is going to be prepared.
+    /// The events read so far of a transaction that will be prepared.
     kept: Option<KeptEvents>,
 }
 
@@ -64,7 +66,7 @@ impl Dump {
         }
     }
 
-    /// Where the log would be read on.
+    /// The position at which the log is read after a restart.
     pub(super) fn position(&self) -> Start<'_> {
         match self.prepared.held_back(&self.position) {
             Some(held) => {
@@ -78,7 +80,7 @@ impl Dump {
         }
     }
 
-    /// Whether everything that is in `last` was read.
+    /// Whether everything in `last` was read.
     pub(super) fn has_reached(&self, last: &Position) -> bool {
         self.position.has_reached(last)
     }
@@ -87,7 +89,7 @@ impl Dump {
         self.place
     }
 
-    /// Takes the next event. One that was cut has `is_whole` not set.
+    /// Takes the next event. `is_whole` is false for a truncated one.
     pub(super) fn take(
         &mut self,
         bytes: &[u8],
@@ -100,7 +102,7 @@ impl Dump {
         } else {
             self.take_event(&event, is_whole, changes)?;
         }
-        // A rotation names the place where it leads to.
+        // The offset of a rotation is that of the next file.
         if event.end > 0 && event.kind != kind::ROTATE {
             self.place.offset = u64::from(event.end);
         }
@@ -138,7 +140,8 @@ impl Dump {
         match event.kind {
             kind::FORMAT => {
                 self.checksum = event.checksum()?;
-                // Another file begins. What it was cut off from did not commit.
+                // The next file begins. A transaction that the end of the file has cut off did not
+                // commit.
                 self.tables.clear();
             }
             kind::GTID => self.begin_of_mariadb(event)?,
@@ -171,7 +174,8 @@ impl Dump {
         Ok(())
     }
 
-    /// Another file begins, or the first one. If it is called otherwise than files are, it is unknown how long the log is.
+    /// The next file begins, or the first one. If its name has no number, the length of the log is
+    /// unknown.
     fn rotate(&mut self, event: &Event<'_>) {
         let mut bytes = Bytes(event.body);
         if let (Some(offset), Some(file)) = (bytes.number(8), log_file::number(bytes.0)) {
@@ -195,12 +199,13 @@ impl Dump {
 
     fn begin_of_mysql(&mut self, gtid: Option<gtid_set::Gtid>) -> Result<(), SourceError> {
         let gtid = Gtid::MySql(gtid.ok_or(SourceError::Malformed("a GTID"))?);
-        // Statements that begin a longer one tell.
+        // A longer transaction begins with a BEGIN statement, which clears `is_one_statement`.
         self.begin(Transaction { gtid, is_one_statement: true, kept: None });
         Ok(())
     }
 
-    /// A transaction that did not end before was cut off by a crash of the database, and has changed nothing.
+    /// Begins a transaction. One without an end was cut off by a crash of the database, and changed
+    /// nothing.
     fn begin(&mut self, transaction: Transaction) {
         self.transaction = Some(transaction);
         self.tables.clear();
@@ -217,7 +222,7 @@ impl Dump {
         Ok(changes.committed(&self.position(), event.when)?)
     }
 
-    /// A transaction is prepared, or, if that is all there is to be done, committed.
+    /// Ends a transaction that is prepared, or committed in one phase.
     fn prepare(&mut self, event: &Event<'_>, changes: &mut dyn Changes) -> Result<(), SourceError> {
         let read = Preparation::read(event.body).ok_or(SourceError::Malformed("an XA transaction"))?;
         let kept = self.transaction.as_mut().and_then(|transaction| transaction.kept.take());
@@ -232,7 +237,7 @@ impl Dump {
         Ok(())
     }
 
-    /// Tells what was kept of a transaction, which ends with `event`.
+    /// Reports the kept events of a transaction that `event` commits.
     fn report_kept(
         &mut self,
         kept: KeptEvents,
@@ -250,7 +255,7 @@ impl Dump {
         self.end(event, changes)
     }
 
-    /// The other part of a transaction that was prepared.
+    /// Commits or rolls back a prepared transaction.
     fn complete(
         &mut self,
         statement: &[u8],
@@ -273,7 +278,7 @@ impl Dump {
         }
     }
 
-    /// Tells what an event of a transaction says of changes, or keeps it until they are visible.
+    /// Reports the changes of an event, or keeps the event until its transaction is committed.
     fn report(
         &mut self,
         event: &Event<'_>,
@@ -293,7 +298,7 @@ impl Dump {
                 if self.keep(event)? {
                     return Ok(());
                 }
-                // The first byte of MySQL's is a length that is not used.
+                // MySQL puts a length byte before the text, which is not used.
                 let length = usize::from(event.kind == kind::ROWS_QUERY);
                 let text = event.body.get(length..).ok_or(SourceError::Malformed("a statement"))?;
                 Ok(changes.statement(text, event.when)?)
@@ -302,13 +307,13 @@ impl Dump {
         }
     }
 
-    /// Keeps an event if it is of a transaction that is going to be prepared; returns whether it is.
+    /// Keeps an event of a transaction that will be prepared; returns whether it did.
     fn keep(&mut self, event: &Event<'_>) -> Result<bool, SourceError> {
         let kept = self.transaction.as_mut().and_then(|transaction| transaction.kept.as_mut());
         kept.map_or(Ok(false), |kept| self.prepared.keep(kept, event).map(|()| true))
     }
 
-    /// Takes note of a table; returns whether its rows are wanted.
+    /// Records a table; returns whether its rows are wanted.
     fn add_table(&mut self, event: &Event<'_>, changes: &dyn Changes) -> Result<bool, SourceError> {
         let wrong = || SourceError::Malformed("a table");
         let head = table::head(event.body).ok_or_else(wrong)?;
@@ -366,7 +371,7 @@ impl Dump {
     ) -> Result<(), SourceError> {
         let [verb, object] = first_words(query.text);
         match &*verb {
-            // Beginnings and ends have no comments: the server itself writes them.
+            // The server writes BEGIN and COMMIT itself, without comments.
             "BEGIN" => {
                 if let Some(transaction) = &mut self.transaction {
                     transaction.is_one_statement = false;

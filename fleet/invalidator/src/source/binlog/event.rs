@@ -1,4 +1,4 @@
-//! Heads of events, their kinds, and checksums.
+//! The heads of events, their kinds, and their checksums.
 
 use crate::source::SourceError;
 use guira_sql::Bytes;
@@ -35,12 +35,13 @@ pub(super) mod kind {
     pub(in super::super) const WRITE_ROWS_COMPRESSED_2: u8 = 169;
     pub(in super::super) const DELETE_ROWS_COMPRESSED_2: u8 = 171;
 
-    /// Kinds that say nothing about data: STOP, INTVAR, APPEND_BLOCK, DELETE_FILE, RAND, USER_VAR, BEGIN_LOAD_QUERY, IGNORABLE; MySQL's PREVIOUS_GTIDS, TRANSACTION_CONTEXT,
-    /// VIEW_CHANGE and HEARTBEAT_LOG_EVENT_V2; MariaDB's checkpoints, lists of GTIDs, and the beginning of encryption.
+    /// Kinds without data: STOP, INTVAR, APPEND_BLOCK, DELETE_FILE, RAND, USER_VAR,
+    /// BEGIN_LOAD_QUERY, IGNORABLE; MySQL's PREVIOUS_GTIDS, TRANSACTION_CONTEXT, VIEW_CHANGE and
+    /// HEARTBEAT_LOG_EVENT_V2; MariaDB's checkpoints, GTID lists, and the start of encryption.
     pub(in super::super) const NEUTRAL: [u8; 15] =
         [3, 5, 9, 11, 13, 14, 17, 28, 35, 36, 37, 41, 161, 163, 164];
 
-    /// Whether it has images of rows.
+    /// Whether events of this kind have row images.
     pub(in super::super) fn is_of_rows(kind: u8) -> bool {
         matches!(
             kind,
@@ -52,7 +53,7 @@ pub(super) mod kind {
     }
 }
 
-/// The flag of kinds that whoever does not know them may skip.
+/// The flag of events that a reader may skip if their kind is unknown.
 const IGNORABLE: u16 = 0x80;
 
 const HEAD: usize = 19;
@@ -71,14 +72,15 @@ pub(super) struct Event<'a> {
     /// In seconds since 1970.
     pub(super) when: u64,
     pub(super) server: u32,
-    /// Where it has ended in its file; 0 if it is in none.
+    /// The end of the event in its file; 0 for an event that is in no file.
     pub(super) end: u32,
     pub(super) is_ignorable: bool,
     pub(super) body: &'a [u8],
 }
 
 impl<'a> Event<'a> {
-    /// Reads an event of a file whose events end as `checksum` says. Of one that was cut, the end is not looked at.
+    /// Reads an event of a file with this kind of checksum. The end of a truncated event is not
+    /// read.
     pub(super) fn read(bytes: &'a [u8], checksum: Checksum, is_whole: bool) -> Result<Self, SourceError> {
         let mut head = Bytes(bytes);
         let read = |head: &mut Bytes<'a>| {
@@ -94,7 +96,8 @@ impl<'a> Event<'a> {
         if sums && is_whole {
             body = match without_sum(bytes) {
                 Some(whole) => &whole[HEAD..],
-                // Some of these the server makes itself: before a format has said that there are sums, MySQL's have one, and then MariaDB's have none.
+                // The server makes some of these itself. Before the first FORMAT event MySQL adds a
+                // checksum, and MariaDB does not.
                 None if kind == kind::ROTATE => body,
                 None => {
                     let wrong = format!("the checksum of an event of kind {kind} is wrong");
@@ -106,7 +109,7 @@ impl<'a> Event<'a> {
         Ok(Event { kind, when: u64::from(when), server, end, is_ignorable, body })
     }
 
-    /// How the events behind a FORMAT event end: its last byte before its own sum says so.
+    /// The checksums of the events behind a FORMAT event: the last byte before its own checksum.
     pub(super) fn checksum(&self) -> Result<Checksum, SourceError> {
         match self.body.last() {
             Some(0) => Ok(Checksum::None),
@@ -116,21 +119,21 @@ impl<'a> Event<'a> {
     }
 }
 
-/// What is before a checksum, if that is right.
+/// The event without its checksum, if the checksum is right.
 fn without_sum(bytes: &[u8]) -> Option<&[u8]> {
     let (whole, sum) = bytes.split_at_checked(bytes.len().checked_sub(SUM)?)?;
     let is_right = whole.len() >= HEAD && crc32fast::hash(whole).to_le_bytes() == *sum;
     is_right.then_some(whole)
 }
 
-/// A statement, and the database it was executed in.
+/// A statement, and the database in which it was executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Query<'a> {
     pub(super) database: &'a [u8],
     pub(super) text: &'a [u8],
 }
 
-/// Reads the body of a QUERY event, or of an EXECUTE_LOAD_QUERY event, whose head has 13 bytes more.
+/// Reads the body of a QUERY event; an EXECUTE_LOAD_QUERY event has a head of 13 more bytes.
 pub(super) fn query<'a>(event: &Event<'a>) -> Option<Query<'a>> {
     let mut bytes = Bytes(event.body);
     let (_thread, _time) = (bytes.u32()?, bytes.u32()?);

@@ -30,7 +30,7 @@ impl Position {
         };
     }
 
-    /// What this or `other` has read.
+    /// Adds to this position everything that `other` has read.
     pub(super) fn join(&mut self, other: &Position) {
         for (domain, last) in &other.0 {
             let own = self.0.entry(*domain).or_insert(*last);
@@ -44,7 +44,7 @@ impl Position {
         self.0.get(&gtid.domain).is_some_and(|(_, sequence)| *sequence >= gtid.sequence)
     }
 
-    /// Whether this is at `other` or behind it.
+    /// Whether everything in `other` has been read at this position.
     pub(super) fn has_reached(&self, other: &Position) -> bool {
         other
             .0

@@ -6,21 +6,21 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-/// How many bytes the name of a server has, and the digits between its dashes.
+/// The bytes of a server's UUID, and its groups of digits.
 const UUID: usize = 16;
 const UUID_DIGITS: [usize; 5] = [8, 4, 4, 4, 12];
 /// The longest tag, in bytes.
 const TAG_MAX: usize = 32;
-/// One more than the highest number of a transaction.
+/// One more than the highest transaction number.
 const NUMBER_END: u64 = i64::MAX as u64;
-/// The format of sets in which sources may have tags; others have the format 0.
+/// The format of sets with tags; sets without have the format 0.
 const TAGGED: u64 = 1;
 
-/// Who has numbered a transaction: a server, for itself or for a tag.
+/// The source that numbers a transaction: a server, alone or with a tag.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Origin {
     server: [u8; UUID],
-    /// Empty if there is none.
+    /// Empty for no tag.
     tag: String,
 }
 
@@ -39,7 +39,7 @@ impl Gtid {
         Self::of(Origin { server, tag: String::new() }, bytes.number(8)?)
     }
 
-    /// Reads the body of a GTID_TAGGED event: fields behind their numbers, which stand in order.
+    /// Reads the body of a GTID_TAGGED event, whose fields have numbers and are in order.
     pub(super) fn read_tagged(body: &[u8]) -> Option<Self> {
         let mut bytes = Bytes(body);
         let (_version, _length, _last) = (varied(&mut bytes)?, varied(&mut bytes)?, varied(&mut bytes)?);
@@ -65,7 +65,7 @@ impl Gtid {
     }
 }
 
-/// A number that says itself how long it is: by the ones that its first byte ends with.
+/// Reads an integer of variable length: the low one bits of its first byte count the further bytes.
 fn varied(bytes: &mut Bytes<'_>) -> Option<u64> {
     let further = bytes.0.first()?.trailing_ones() as usize;
     if further == 8 {
@@ -75,10 +75,10 @@ fn varied(bytes: &mut Bytes<'_>) -> Option<u64> {
     bytes.number(further + 1).map(|number| number >> (further + 1))
 }
 
-/// Numbers from the first to the last one.
+/// The first and the last number.
 type Range = (u64, u64);
 
-/// Transactions, as `UUID:1-5:8,UUID:1-3:TAG:1`.
+/// A set of transactions, such as `UUID:1-5:8,UUID:1-3:TAG:1`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct GtidSet(BTreeMap<Origin, Vec<Range>>);
 
@@ -100,7 +100,7 @@ impl GtidSet {
         }
     }
 
-    /// Whether all of `other` is in this.
+    /// Whether all of `other` is in this set.
     pub(super) fn contains(&self, other: &GtidSet) -> bool {
         other.0.iter().all(|(origin, ranges)| {
             let own = self.0.get(origin).map_or(&[][..], Vec::as_slice);
@@ -109,7 +109,7 @@ impl GtidSet {
         })
     }
 
-    /// As the command has it that asks for everything else.
+    /// The set in the encoding of the command that requests all other transactions.
     pub(super) fn encoded(&self) -> Vec<u8> {
         let has_tags = self.0.keys().any(|origin| !origin.tag.is_empty());
         let count = self.0.len() as u64;
@@ -118,7 +118,7 @@ impl GtidSet {
         for (origin, ranges) in &self.0 {
             bytes.extend(origin.server);
             if has_tags {
-                // A length of up to 63 takes one byte, which ends with a zero.
+                // A length of up to 63 takes one byte, whose lowest bit is zero.
                 bytes.push((origin.tag.len() as u8) << 1);
                 bytes.extend(origin.tag.bytes());
             }
@@ -132,7 +132,7 @@ impl GtidSet {
     }
 }
 
-/// Adds a range to others, which are in order and apart.
+/// Adds a range to ranges that are sorted and do not touch.
 fn insert(ranges: &mut Vec<Range>, (mut first, mut last): Range) {
     let begin = ranges.partition_point(|(_, to)| to + 1 < first);
     let end = ranges.partition_point(|(from, _)| *from <= last + 1);
@@ -203,7 +203,8 @@ const KIND: Kind = Kind { of: "MySQL", example: "3e11fa47-71ca-11e1-9e33-c80aa94
 impl FromStr for GtidSet {
     type Err = PositionSyntax;
 
-    /// Reads what [`fmt::Display`] writes, and sets as a server writes them, with blanks behind commas.
+    /// Reads the output of [`fmt::Display`], and sets as a server writes them, with blanks behind
+    /// commas.
     fn from_str(text: &str) -> Result<Self, PositionSyntax> {
         parse(text, KIND, read)
     }
@@ -333,7 +334,7 @@ mod tests {
         }
     }
 
-    /// The lists of earlier transactions at the beginning of files of MySQL 9.7.4 are encoded alike.
+    /// The GTID lists at the start of files of MySQL 9.7.4 have the same encoding.
     #[test]
     fn sets_are_encoded_as_a_server_does() {
         let plain = "0100000000000000 8b9875c4e97011f18f3102fc00000001 0100000000000000 0100000000000000 1300000000000000";
@@ -345,7 +346,7 @@ mod tests {
         assert_eq!(GtidSet::default().encoded(), [0; 8]);
     }
 
-    /// GTIDs as MySQL 9.7.4 has sent them.
+    /// GTIDs as MySQL 9.7.4 sends them.
     #[test]
     fn gtids_are_read_with_tags_and_without() {
         let plain = unhex("008b9875c4e97011f18f3102fc000000010300000000000000020200000000000000");

@@ -7,13 +7,13 @@ use crate::source::SourceError;
 use guira_sql::Wire;
 use guira_sql::mariadb::{Packets, execute, row};
 
-/// The command that asks for the log, and its flag that asks for statements of row events too.
+/// The command that requests the log, and its flag that adds the statements of row events.
 const COM_BINLOG_DUMP: u8 = 0x12;
 const SEND_ANNOTATE_ROWS: u16 = 2;
-/// A reader that does not wait has this number, which makes the database end no other reader.
+/// The server number of a reader that does not wait; with it the database ends no other reader.
 const NO_SERVER: u32 = 0;
 
-/// Whether the log says what is wanted; returns its present end.
+/// Checks that the log has the row images that `reads` needs, and returns its present end.
 pub(super) fn check(packets: &mut Packets<Wire>, reads: Reads) -> Result<String, SourceError> {
     let [end, syncs, has_log, format, image, metadata, annotates] = row(
         packets,
@@ -31,19 +31,20 @@ pub(super) fn check(packets: &mut Packets<Wire>, reads: Reads) -> Result<String,
     Ok(end)
 }
 
-/// Asks for the log behind `position`: as this server, or, without one, to its present end.
+/// Requests the log behind `position`: as this server, or, without a number, up to the present end.
 pub(super) fn request_log(
     packets: &mut Packets<Wire>,
     position: &Position,
     server: Option<u32>,
 ) -> Result<(), SourceError> {
     for statement in [
-        // The highest there is: events with GTIDs are sent as they are.
+        // The highest capability: events with GTIDs are sent unchanged.
         "SET @mariadb_slave_capability=4".to_owned(),
         format!("SET @slave_connect_state='{position}'"),
         "SET @slave_gtid_strict_mode=0".to_owned(),
         "SET @slave_gtid_ignore_duplicates=0".to_owned(),
-        // Checksums are sent as they are in the log; this says that they are understood.
+        // Declares that this client understands checksums; the server then sends them as they are
+        // in the log.
         "SET @master_binlog_checksum='NONE'".to_owned(),
         format!("SET @master_heartbeat_period={}", HEARTBEAT.as_nanos()),
     ] {

@@ -1,19 +1,19 @@
-//! The binary log of MariaDB or MySQL, read as a replica does.
+//! Reads the binary log of MariaDB or MySQL as a replica does.
 //!
-//! | file | what it knows |
+//! | file | contents |
 //! |---|---|
 //! | event.rs | heads of events, their kinds, checksums |
 //! | statement.rs | what statements change |
 //! | table.rs, value.rs, rows.rs | tables and rows of row events |
-//! | compressed.rs, payload.rs | what is shorter in the log of MariaDB, and of MySQL |
+//! | compressed.rs, payload.rs | compression in the log of MariaDB, and of MySQL |
 //! | gtid.rs, gtid_set.rs, position.rs | positions of MariaDB, of MySQL, and of either |
 //! | xa.rs | transactions that are prepared |
-//! | dump.rs | what events mean, one after the other |
+//! | dump.rs | turns events into changes |
 //! | mariadb.rs, mysql.rs | the queries for each |
-//! | options.rs, settings.rs | which database is read, and settings that both need |
+//! | options.rs, settings.rs | the database to read from, and settings that both products need |
 //! | log_file.rs | names of files of the log |
-//! | client.rs | a connection from its beginning on |
-//! | watch.rs | how long the log is |
+//! | client.rs | connects and requests the log |
+//! | watch.rs | measures the length of the log |
 
 mod client;
 mod compressed;
@@ -41,7 +41,7 @@ use super::{Changes, SourceError, Tail, watched};
 use client::BinaryLog;
 pub(crate) use options::{Options, Product, Reads};
 
-/// Reads the log until it is stopped, and looks how long it is meanwhile.
+/// Reads the log until it is stopped; a second connection measures the length of the log.
 pub(crate) fn run<C: Changes>(
     options: &Options,
     tail: Tail<C>,
@@ -55,7 +55,7 @@ pub(crate) fn run<C: Changes>(
     )
 }
 
-/// Reads the log from `position` on as far as the options say.
+/// Reads the log from `position` as far as the options demand.
 pub(crate) fn replay<C: Changes>(
     options: &Options,
     tail: Tail<C>,

@@ -7,16 +7,16 @@ use crate::source::SourceError;
 use guira_sql::Wire;
 use guira_sql::mariadb::{Packets, execute, row};
 
-/// The command that asks for the log of all transactions but those of a set.
+/// The command that requests all transactions outside a set.
 const COM_BINLOG_DUMP_GTID: u8 = 0x1e;
-/// Where a file begins, in bytes.
+/// The offset of a file's first event.
 const FIRST: u64 = 4;
-/// How long a transaction that is in the log may take to be committed, in seconds.
+/// The longest wait for a transaction that is in the log and not yet committed, in seconds.
 const COMMIT_MAX_S: u32 = 5;
-/// A reader that does not wait has this number, which makes the database end no other reader.
+/// The server number of a reader that does not wait; with it the database ends no other reader.
 const NO_SERVER: u32 = 0;
 
-/// Whether the log says what is wanted; returns its present end.
+/// Checks that the log has the row images that `reads` needs, and returns its present end.
 pub(super) fn check(packets: &mut Packets<Wire>, reads: Reads) -> Result<String, SourceError> {
     let [end, syncs, has_log, format, image, metadata, has_queries, gtids] = row(
         packets,
@@ -38,15 +38,16 @@ pub(super) fn check(packets: &mut Packets<Wire>, reads: Reads) -> Result<String,
     Ok(end)
 }
 
-/// Whether the database has all transactions of `set`; it had committed those of `end`.
+/// Checks that the database has all transactions of `set`; `end` is what it had committed.
 ///
 /// # Errors
-/// A gap, if it lacks one: it was put back from a copy, or is another one, and readers may have seen what is not there any more.
+/// A gap, if a transaction is missing: the database was restored from a backup, or is another one,
+/// and caches may have values that no longer exist.
 pub(super) fn expect(packets: &mut Packets<Wire>, set: &GtidSet, end: &str) -> Result<(), SourceError> {
     if end.parse::<GtidSet>()?.contains(set) {
         return Ok(());
     }
-    // One that was read a moment ago may be about to be committed.
+    // A transaction that was just read may still be about to commit.
     let [is_missing] = row(packets, &format!("SELECT WAIT_FOR_EXECUTED_GTID_SET('{set}', {COMMIT_MAX_S})"))?;
     if is_missing == "0" {
         return Ok(());
@@ -54,7 +55,8 @@ pub(super) fn expect(packets: &mut Packets<Wire>, set: &GtidSet, end: &str) -> R
     Err(SourceError::Gap(format!("the database has no transactions up to {set}, but up to {end}")))
 }
 
-/// Asks for the log of all transactions that are not in `set`: as this server, or, without one, to its present end.
+/// Requests all transactions outside `set`: as this server, or, without a number, up to the present
+/// end.
 pub(super) fn request_log(
     packets: &mut Packets<Wire>,
     set: &GtidSet,
@@ -64,16 +66,19 @@ pub(super) fn request_log(
     Ok(packets.command(&command(set, server))?)
 }
 
-/// What the session knows of whoever reads it. Versions before 8.0.26 know the old names only, and others know both.
+/// Sets the session's variables for a reader. Versions before 8.0.26 know the old names only, later
+/// ones know both.
 fn settings(server: Option<u32>) -> String {
     let mut statement = format!(
-        // Checksums are sent as they are in the log; this says that they are understood.
+        // Declares that this client understands checksums; the server then sends them as they are
+        // in the log.
         "SET @master_binlog_checksum=@@global.binlog_checksum, @source_binlog_checksum=@@global.binlog_checksum, \
          @master_heartbeat_period={0}, @source_heartbeat_period={0}",
         HEARTBEAT.as_nanos()
     );
     if let Some(server) = server {
-        // By this the database knows a reader that comes again, and ends the one before.
+        // By this UUID the database recognizes a reader that connects again, and ends its old
+        // connection.
         let uuid = format!("67756972-6100-4000-8000-0000{server:08x}");
         statement += &format!(", @slave_uuid='{uuid}', @replica_uuid='{uuid}'");
     }
@@ -86,7 +91,7 @@ fn command(set: &GtidSet, server: Option<u32>) -> Vec<u8> {
     let mut command = vec![COM_BINLOG_DUMP_GTID];
     command.extend(flags.to_le_bytes());
     command.extend(server.unwrap_or(NO_SERVER).to_le_bytes());
-    // The name of a file, which is not needed.
+    // An empty file name.
     command.extend(0_u32.to_le_bytes());
     command.extend(FIRST.to_le_bytes());
     command.extend((set.len() as u32).to_le_bytes());

@@ -1,27 +1,29 @@
-//! What `binlog_transaction_compression` = ON makes of a transaction: one event, in which the others are compressed with zstd.
+//! Decompresses the transactions that MySQL compresses with `binlog_transaction_compression` = ON:
+//! one event that has all others, compressed with zstd.
 
 use guira_sql::Bytes;
 use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 use std::io::{self, Read};
 
-/// Fields before what is compressed, by their numbers, and what ends them.
+/// The numbers of the fields before the compressed data, and the number that ends them.
 const END: usize = 0;
 const COMPRESSION: usize = 2;
-/// Ways of compression: zstd, and none.
+/// The compression types: zstd, and none.
 const ZSTD: usize = 0;
 const PLAIN: usize = 255;
 
-/// How far back compressed data may refer. MySQL's highest level refers further in long transactions, and would take as much memory.
+/// How far back compressed data may refer. MySQL's highest level refers further in long
+/// transactions, and would take as much memory.
 const WINDOW_MAX: u64 = 64 << 20;
-/// What is taken of one event at most, as of one that is not compressed.
+/// The limit of one event after decompression, as for one that is not compressed.
 const EVENT_MAX: usize = 64 << 20;
-/// Memory of a long event is given back.
+/// The buffer of a longer event is freed after its use.
 const CAPACITY_MAX: usize = 1 << 20;
-/// The head of an event, and where in it the length of all of it stands.
+/// The size of an event's head, and where the head has the event's length.
 const HEAD: usize = 19;
 const LENGTH_AT: usize = 9;
 
-/// Why the events of a transaction cannot be read.
+/// The reason that the events of a transaction cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PayloadFlaw {
     #[error("the transaction cannot be decompressed")]
@@ -35,20 +37,21 @@ pub(super) enum PayloadFlaw {
     Wide,
 }
 
-/// The events of a transaction, one after the other. No more than one, and what it may refer to, is in memory.
+/// Decompresses the events of a transaction one by one. Only one of them, and the window, is in
+/// memory.
 pub(super) struct Payload<'a> {
     stream: Box<dyn Read + 'a>,
     event: Vec<u8>,
 }
 
-/// An event. One that was cut has `is_whole` not set.
+/// An event. `is_whole` is false for a truncated one.
 pub(super) struct Unpacked<'a> {
     pub(super) bytes: &'a [u8],
     pub(super) is_whole: bool,
 }
 
 impl<'a> Payload<'a> {
-    /// Reads the body of the event that holds the others.
+    /// Reads the body of a TRANSACTION_PAYLOAD event.
     pub(super) fn read(body: &'a [u8]) -> Result<Self, PayloadFlaw> {
         let (compression, data) = fields(body).ok_or(PayloadFlaw::Malformed)?;
         let stream: Box<dyn Read + 'a> = match compression {
@@ -89,7 +92,7 @@ impl<'a> Payload<'a> {
     }
 }
 
-/// How it was compressed, and what came of it.
+/// The compression type, and the data.
 fn fields(body: &[u8]) -> Option<(usize, &[u8])> {
     let mut bytes = Bytes(body);
     let mut compression = None;
@@ -102,7 +105,7 @@ fn fields(body: &[u8]) -> Option<(usize, &[u8])> {
     }
 }
 
-/// How far back a frame of zstd may refer, by its head, in bytes.
+/// The window of a zstd frame by its head, in bytes.
 fn window(frame: &[u8]) -> Option<u64> {
     const IS_ONE_SEGMENT: u8 = 0x20;
     let mut bytes = Bytes(frame);
@@ -114,7 +117,7 @@ fn window(frame: &[u8]) -> Option<u64> {
         return Some(base + base / 8 * u64::from(window & 7));
     }
     bytes.take([0, 1, 2, 4][usize::from(descriptor & 3)])?;
-    // The length of all of it, which is the window.
+    // A single-segment frame has no window field: its window is the length of the content.
     match descriptor >> 6 {
         0 => bytes.number(1),
         1 => bytes.number(2).map(|length| length + 256),
@@ -128,7 +131,7 @@ pub(super) mod tests {
     use super::*;
     use guira_sql::testing::unhex;
 
-    /// A transaction with two statements, which change each of two rows, as MySQL 9.7.4 has sent it.
+    /// A transaction of two statements that change two rows each, as MySQL 9.7.4 sends it.
     pub(in super::super) const PAYLOAD: &str = "0201000303fc33050103fcc1010028b52ffd603304bd0d0056975743206f9b0ec4206f28b4a0011a3808052852406841689801021163c3026c28d6e2ffaf9aa5eff10bdee169c54b450109
         102c1816b9617a036b9389badd5b37bbf7963205460042004900252acb6e9e3517cc0aa22473049b30b992ca994c6c8481030e851fe5ff45c02389522240788035b80d65e07ea9cbef3ffe
         11b58e83162cc427ffc01f7ff974ce7f6e8f244a095a775d735d778c8135aedce10aa224d184333e616deb2b8af4ef48760b66e9dec82bdc7d0b9c60866770be7882ba708c6f6384a93694
@@ -177,7 +180,7 @@ pub(super) mod tests {
 
     #[test]
     fn what_would_take_too_much_memory_is_refused() {
-        // Windows of 64 and 128 MiB, and a length of a GiB.
+        // Windows of 64 and 128 MiB, and a length of one GiB.
         let frame = |rest: &[u8]| [&[2, 1, 0, 0, 0x28, 0xb5, 0x2f, 0xfd], rest, &[1, 0, 0]].concat();
         assert_eq!(kinds(&frame(&[0x00, 16 << 3])).unwrap(), [0; 0]);
         assert!(matches!(kinds(&frame(&[0x00, 16 << 3 | 1])), Err(PayloadFlaw::Wide)));

@@ -1,4 +1,4 @@
-//! How far a log was read.
+//! How far a log of either product was read.
 
 use super::gtid;
 use super::gtid_set::{self, GtidSet};
@@ -36,19 +36,20 @@ impl Position {
         Ok(())
     }
 
-    /// This transaction is to be read again, before which all that is in `before` was read.
+    /// Moves this position back to before a prepared transaction, which `before` was read before.
     pub(super) fn hold_back(&mut self, gtid: &Gtid, before: &Position) {
         match (self, gtid, before) {
             (Position::MySql(set), Gtid::MySql(gtid), _) => set.remove(gtid),
             (Position::MariaDb(position), Gtid::MariaDb(gtid), Position::MariaDb(before)) => {
                 position.put_back(gtid.domain, before);
             }
-            // They are all of the same log.
+            // All three are of the same product.
             _ => {}
         }
     }
 
-    /// What was read until now, or before, if a position that is held back does not say so itself.
+    /// Everything that was read, as a set: this position, joined with `before`. `None` for MySQL,
+    /// whose position is a set itself.
     pub(super) fn joined(&self, before: Option<&Position>) -> Option<Position> {
         let Position::MariaDb(position) = self else { return None };
         let mut joined = position.clone();
@@ -62,7 +63,7 @@ impl Position {
         matches!((self, gtid), (Position::MariaDb(position), Gtid::MariaDb(gtid)) if position.contains(gtid))
     }
 
-    /// Whether everything that is in `other` was read.
+    /// Whether everything in `other` was read.
     pub(super) fn has_reached(&self, other: &Position) -> bool {
         match (self, other) {
             (Position::MariaDb(position), Position::MariaDb(other)) => position.has_reached(other),
@@ -72,12 +73,13 @@ impl Position {
     }
 }
 
-/// Where a log is read on, as `0-1-270`, or `0-1-270/0-1-300`.
+/// The position at which the log is read, such as `0-1-270` or `0-1-270/0-1-300`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Start<'p> {
     pub(super) from: Cow<'p, Position>,
-    /// What was read before of what is behind `from`. MariaDB's log has to be read again from before a transaction that is prepared, and may have
-    /// ends of others there that were prepared still earlier.
+    /// Transactions behind `from` that were read already. MariaDB's log has to be read again from
+    /// before a prepared transaction, and the commits of earlier prepared transactions may be there
+    /// too.
     pub(super) read: Option<Cow<'p, Position>>,
 }
 

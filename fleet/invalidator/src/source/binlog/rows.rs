@@ -6,10 +6,10 @@ use super::table::Table;
 use crate::source::Value;
 use guira_sql::{Bytes, bit};
 
-/// A number that stands for no table, unless one has it: such an event only says that a statement has ended.
+/// The table number of an event that only ends a statement, unless a table has this number.
 const NO_TABLE: u64 = 0xff_ffff;
 
-/// The table that a row event names, and what is behind.
+/// The head of a row event, and the rest of its body.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RowEvent<'a> {
     kind: u8,
@@ -33,14 +33,14 @@ impl<'a> RowEvent<'a> {
         let table = rest.number(6)?;
         let _flags = rest.u16()?;
         if matches!(kind, kind::WRITE_ROWS_2..=kind::DELETE_ROWS_2 | kind::PARTIAL_UPDATE_ROWS) {
-            // What is added there, with the length of it all.
+            // Extra data, whose length includes the length field.
             let length = usize::from(rest.u16()?);
             rest.take(length.checked_sub(2)?)?;
         }
         Some(RowEvent { kind, is_compressed, table, rest })
     }
 
-    /// Whether there need not be a table.
+    /// Whether the event may refer to no table.
     pub(super) fn may_lack_table(&self) -> bool {
         self.table == NO_TABLE
     }
@@ -48,7 +48,7 @@ impl<'a> RowEvent<'a> {
     /// Calls `each` with the old and the new image of every row.
     ///
     /// # Errors
-    /// Those of `each`, and what is wrong with the event: it does not fit the table, or is too long.
+    /// Errors of `each`; and a flaw, if the event does not fit the table or is too long.
     pub(super) fn each<E>(
         &self,
         table: &Table,
@@ -104,7 +104,8 @@ fn images<E>(
     Some(Ok(()))
 }
 
-/// Skips what says which values of JSON are only what has changed in them: none has a text here anyway, and all say how long they are.
+/// Skips the field that marks JSON values as partial: JSON has no text here, and all values have a
+/// length.
 fn skip_options(table: &Table, bytes: &mut Bytes<'_>) -> Option<()> {
     const PARTIAL_JSON: usize = 1;
     if bytes.length()? & PARTIAL_JSON != 0 {
@@ -114,7 +115,7 @@ fn skip_options(table: &Table, bytes: &mut Bytes<'_>) -> Option<()> {
     Some(())
 }
 
-/// Reads the values of a row, of which those columns are there whose bits are set in `present`.
+/// Reads the values of a row; `present` has a bit for each column that is there.
 fn image<'a>(
     table: &Table,
     present: &[u8],
@@ -124,7 +125,7 @@ fn image<'a>(
     values.clear();
     let count = (0..table.columns.len()).filter(|index| bit(present, *index)).count();
     if count == 0 {
-        // It would take no bytes, and never end.
+        // Such a row takes no bytes, so that the loop would not end.
         return None;
     }
     let nulls = bytes.take(count.div_ceil(8))?;
@@ -148,7 +149,8 @@ pub(super) mod tests {
     use guira_sql::testing::unhex;
     use std::convert::Infallible;
 
-    /// Row events of `shop.users` as MariaDB 10.11.19 has sent them: an INSERT of two rows, an UPDATE of `name`, and a DELETE.
+    /// Row events of `shop.users` as MariaDB 10.11.19 sends them: an INSERT of two rows, an UPDATE
+    /// of `name`, and a DELETE.
     pub(in super::super) const INSERT: &str = "120000000000 0100 13 ffff07 0000f8 00286bee 7e fbffffffffffffff ffffffffffffffff
         0400 5a6fc3ab 03 616263 02 7fffcfc6fd59 000000000000f83f 99b8c431051a7c 695735a50a5bf5 80c8b8 79d50f 0400 626c6f62 0005 03 02000000 7b7d c8 90eefe
         feffff 02000000";
@@ -195,7 +197,7 @@ pub(super) mod tests {
             let shorter = [&whole[..8], extra, &whole[8..at], &deflated(&whole[at..])].concat();
             shorter.iter().map(|byte| format!("{byte:02x}")).collect::<String>()
         };
-        // Rows are behind the columns, of which an update names two sets.
+        // The rows follow the column sets, of which an update has two.
         for (plain, compressed_kind, body, at) in [
             (kind::WRITE_ROWS_1, kind::WRITE_ROWS_COMPRESSED_1, INSERT, 12),
             (kind::UPDATE_ROWS_1, 167, UPDATE, 15),
@@ -224,7 +226,7 @@ pub(super) mod tests {
         );
     }
 
-    /// As MySQL 9.7.4 has sent them: id INT, v VECTOR(3), j JSON, g GEOMETRY.
+    /// As MySQL 9.7.4 sends them: id INT, v VECTOR(3), j JSON, g GEOMETRY.
     #[test]
     fn vectors_are_skipped_too() {
         let table = "6e000000000001000473686f700003766563000403f2f5ff030404040e01010002013f0701000d010304090269640176016a01670801000c01f0";
@@ -254,7 +256,7 @@ pub(super) mod tests {
             event.each(&users(), |_, _| Ok::<(), Infallible>(())).ok()
         };
         let whole = unhex(DELETE);
-        // A row event may have no rows, and end behind its columns.
+        // A row event may end behind its columns, without rows.
         for length in (0..whole.len()).filter(|length| *length != 12) {
             assert!(read(kind::DELETE_ROWS_1, &whole[..length]).is_none(), "{length} bytes");
         }
@@ -263,7 +265,8 @@ pub(super) mod tests {
         assert!(read(kind::DELETE_ROWS_1, &unhex(&format!("{DELETE} 00"))).is_none(), "more than a row");
     }
 
-    /// As MySQL 9.7.4 has sent them: a table with two columns of JSON, and updates of parts of them: of both rows in all columns, and of one with those that have changed.
+    /// As MySQL 9.7.4 sends them: a table with two JSON columns, and partial updates of them: two
+    /// rows with all columns, and one with the changed columns only.
     const JSON_TABLE: &str = "74000000000001000473686f7000026a73000403f50ff504045000040e0101000203fcff00040c026964016a046e616d65016b0801000c01f0";
     const PARTS: &str = "7400000000001100020004ffff0001000000df000000000200de0012000100130001000c14000501006162c80178787878787878787878787878787878787878787878787878
         78787878787878787878787878787878787878787878787878787878787878787878787878787878787878787878787878787878787878787878787878787878787878787878

@@ -1,6 +1,6 @@
-//! What statements are, by their first words.
+//! Classifies statements by their first words.
 
-/// What statements begin with that change no data, whatever they say behind.
+/// The first words of statements that never change rows.
 const HARMLESS: [&str; 12] = [
     "GRANT",
     "REVOKE",
@@ -15,16 +15,17 @@ const HARMLESS: [&str; 12] = [
     "RESET",
     "CHANGE",
 ];
-/// What those are that remove or rename whole tables.
+/// The second words of statements that drop or rename whole tables.
 const OF_TABLES: [&str; 4] = ["TABLE", "TABLES", "DATABASE", "SCHEMA"];
 /// Words of an `ALTER TABLE` that changes rows.
 const OF_ROWS: [&[u8]; 2] = [b"PARTITION", b"TABLESPACE"];
-/// Words that may be between `ALTER` and `TABLE`.
+/// Words that may stand between `ALTER` and `TABLE`.
 const BEFORE_TABLE: [&str; 3] = ["TABLE", "ONLINE", "IGNORE"];
-/// What else than a table an `ALTER TABLE` can rename.
+/// Other things than a table that `ALTER TABLE` can rename.
 const PARTS_OF_TABLES: [&str; 3] = ["COLUMN", "INDEX", "KEY"];
 
-/// Whether a statement, of which these are the first words, may change data and has no rows in the log. One that is not known may.
+/// Whether a statement with these first words may change rows without row events. Unknown
+/// statements may.
 pub(super) fn is_unseen(verb: &str, object: &str, text: &[u8]) -> bool {
     let names = |word: &[u8]| text.windows(word.len()).any(|it| it.eq_ignore_ascii_case(word));
     match verb {
@@ -33,13 +34,13 @@ pub(super) fn is_unseen(verb: &str, object: &str, text: &[u8]) -> bool {
             BEFORE_TABLE.contains(&object) && (OF_ROWS.iter().any(|word| names(word)) || renames_table(text))
         }
         "CREATE" => object == "OR",
-        // SET STATEMENT … FOR may be before any other.
+        // `SET STATEMENT … FOR` may be followed by any statement.
         "SET" => object == "STATEMENT",
         verb => !HARMLESS.contains(&verb),
     }
 }
 
-/// Whether an `ALTER TABLE` gives the table another name, beside whatever else it does.
+/// Whether an `ALTER TABLE` renames its table.
 fn renames_table(text: &[u8]) -> bool {
     let mut rest = text;
     let mut was_rename = false;
@@ -54,7 +55,8 @@ fn renames_table(text: &[u8]) -> bool {
     false
 }
 
-/// The next word, quoted text or other byte of a statement, and what is behind it and the blanks and comments that follow.
+/// The next word, quoted text or other byte of a statement; and the rest behind it, without the
+/// blanks and comments that follow.
 fn next_word(text: &[u8]) -> (&[u8], &[u8]) {
     let text = behind_comments(text);
     let is_of_word = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$') || *byte >= 0x80;
@@ -66,7 +68,8 @@ fn next_word(text: &[u8]) -> (&[u8], &[u8]) {
     (word, behind_comments(behind))
 }
 
-/// A quote that stands twice ends a text, and begins the next one, which says the same. Names between backquotes have no backslashes.
+/// The end of a quoted text. A doubled quote ends one text and starts the next, which gives the
+/// same end. Names between backquotes have no backslashes.
 fn end_of_quoted(text: &[u8], quote: u8) -> usize {
     let mut at = 1;
     while let Some(byte) = text.get(at) {
@@ -79,7 +82,8 @@ fn end_of_quoted(text: &[u8], quote: u8) -> usize {
     text.len()
 }
 
-/// The first two words of a statement, in capitals, without the blanks and comments before them. What a server executes of comments is none.
+/// The first two words of a statement in capitals, without blanks and comments before them.
+/// Comments that a server executes (`/*! … */`) count as statements.
 pub(super) fn first_words(text: &[u8]) -> [String; 2] {
     let mut rest = text;
     [(); 2].map(|()| {

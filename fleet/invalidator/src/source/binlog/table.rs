@@ -8,14 +8,14 @@ use guira_sql::Bytes;
 const SIGNEDNESS: u8 = 1;
 const COLUMN_NAMES: u8 = 4;
 
-/// A table as it was when its rows were changed.
+/// The definition of a table at the time of a row event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Table {
     pub(super) names: TableNames,
     pub(super) columns: Vec<Column>,
 }
 
-/// What a table is called, and the number by which row events name it.
+/// The names of a table, and the number that row events use for it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Head<'a> {
     pub(super) id: u64,
@@ -39,7 +39,7 @@ pub(super) fn head(body: &[u8]) -> Option<Head<'_>> {
 }
 
 impl Head<'_> {
-    /// The columns. Without their names if the log does not tell them.
+    /// The columns, without names if the log has none.
     pub(super) fn table(&self) -> Option<Table> {
         let mut bytes = self.rest;
         let count = bytes.length()?;

@@ -1,4 +1,4 @@
-//! What is done about the reasons for which a MySQL ends a reader, told by a double of one over TCP.
+//! The reaction to each reason for which MySQL ends a reader, against a fake server over TCP.
 
 use super::options::{Options, Product, Reads};
 use crate::counters::{Count, Counts};
@@ -98,7 +98,8 @@ fn serve(stream: &mut TcpStream, error: Option<&str>) -> io::Result<()> {
     }
 }
 
-/// What comes of a reader whose connections end for these reasons; the next one has a log that continues. Returns how it ended and what it has flushed.
+/// The result of a reader whose connections end for these reasons and whose last connection has a
+/// log that continues. Also returns the flushes.
 fn read_until(errors: &[&str]) -> (Result<(), SourceError>, Vec<String>, u64) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let options = Options {

@@ -1,9 +1,10 @@
-//! Values of columns in row images. Those of all types are skipped rightly; integers, years and texts are also understood.
+//! Values of columns in row images. Values of all types are skipped; integers, years and texts are
+//! also decoded.
 
 use crate::source::Value;
 use guira_sql::Bytes;
 
-/// Types of columns, by their numbers in the log.
+/// Column types by their numbers in the log.
 mod kind {
     pub(super) const TINY: u8 = 1;
     pub(super) const SHORT: u8 = 2;
@@ -40,13 +41,13 @@ mod kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Column {
     kind: u8,
-    /// What the log says of it beside its type; see [`Column::read`].
+    /// Details of the type; see [`Column::read`].
     detail: [u8; 2],
     is_unsigned: bool,
 }
 
 impl Column {
-    /// A column of this type, of whose description the details are read. `None` if the type is not known.
+    /// A column of this type, with its details. `None` for an unknown type.
     pub(super) fn read(kind: u8, details: &mut Bytes<'_>) -> Option<Self> {
         let length = match kind {
             kind::FLOAT | kind::DOUBLE => 1,
@@ -62,7 +63,7 @@ impl Column {
         Some(Column { kind, detail, is_unsigned: false })
     }
 
-    /// Whether it is MySQL's JSON, which is no text; that of MariaDB is.
+    /// Whether the type is MySQL's JSON, which has no text; MariaDB's JSON is text.
     pub(super) fn is_json(&self) -> bool {
         self.kind == kind::JSON
     }
@@ -71,7 +72,7 @@ impl Column {
         self.is_unsigned = true;
     }
 
-    /// Whether the log says of columns of this type whether they have a sign.
+    /// Whether the log has the sign of columns of this type.
     pub(super) fn has_sign(&self) -> bool {
         matches!(
             self.kind,
@@ -137,7 +138,8 @@ impl Column {
         Some(Value::Signed(((number << unused) as i64) >> unused))
     }
 
-    /// CHAR and BINARY, and what is stored like them. Two bits of the length of long ones are hidden in the first detail, which is the real type.
+    /// Reads CHAR, BINARY and types stored like them. The first detail is the real type; two bits
+    /// of a long length are hidden in it.
     fn string<'a>(&self, bytes: &mut Bytes<'a>) -> Option<Value<'a>> {
         const HIDDEN: u8 = 0x30;
         let [first, second] = self.detail;
@@ -151,18 +153,18 @@ impl Column {
     }
 }
 
-/// Text of at most `max` bytes behind its length.
+/// Reads a text of at most `max` bytes with its length.
 fn text<'a>(bytes: &mut Bytes<'a>, max: usize) -> Option<Value<'a>> {
     let length = bytes.number(if max > 255 { 2 } else { 1 })?;
     bytes.take(usize::try_from(length).ok()?).map(Value::Bytes)
 }
 
-/// 0 is the year 0000, which is written with one digit here.
+/// 0 is the year 0000, which a key has as `0`.
 fn year(byte: u8) -> Option<Value<'static>> {
     Some(Value::Unsigned(if byte == 0 { 0 } else { 1900 + u64::from(byte) }))
 }
 
-/// How many bytes a number of this many digits takes, of which this many are behind the point.
+/// The bytes of a number with this many digits, of which `behind` are behind the decimal point.
 fn decimal_length(digits: usize, behind: usize) -> Option<usize> {
     const BYTES: [usize; 10] = [0, 1, 1, 2, 2, 3, 3, 4, 4, 4];
     let before = digits.checked_sub(behind)?;
@@ -218,7 +220,7 @@ mod tests {
 
     #[test]
     fn other_types_are_skipped() {
-        // Types and details of a table of MariaDB 10.11.19, and how long its values were.
+        // Types and details of a table of MariaDB 10.11.19, and the lengths of its values.
         let skipped: [(u8, &[u8], usize); 12] = [
             (kind::STRING, &[kind::ENUM, 1], 1),
             (kind::STRING, &[kind::SET, 1], 1),

@@ -32,7 +32,7 @@ pub(super) fn watch(options: &Options, counts: &Counts, stop: &Stop) {
     }
 }
 
-/// What to do about it, if that is not what the error says.
+/// A hint for the operator, if the error itself gives none.
 fn advice(error: &SourceError) -> &'static str {
     match error {
         SourceError::Refused(_) => ". Grant BINLOG MONITOR (MariaDB) or REPLICATION CLIENT (MySQL)",

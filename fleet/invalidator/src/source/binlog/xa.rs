@@ -1,4 +1,5 @@
-//! XA transactions that are prepared: what they have changed becomes visible when they are committed, which stands elsewhere in the log.
+//! Prepared XA transactions: their changes become visible when they are committed, which is a later
+//! event of the log.
 
 use super::event::Event;
 use super::position::{Gtid, Position};
@@ -6,12 +7,12 @@ use crate::source::SourceError;
 use guira_sql::Bytes;
 use std::fmt::Write;
 
-/// What the events of all that are prepared may take in memory, in bytes.
+/// The limit of memory for the events of all prepared transactions, in bytes.
 const KEPT_MAX: usize = 16 << 20;
-/// What one of them takes beside its body.
+/// The memory of an event without its body.
 const EVENT: usize = 64;
 
-/// An event that is told later.
+/// An event that is reported once its transaction is committed.
 #[derive(Debug)]
 pub(super) struct KeptEvent {
     pub(super) kind: u8,
@@ -38,12 +39,11 @@ impl IntoIterator for KeptEvents {
 struct Prepared {
     xid: String,
     gtid: Gtid,
-    /// What was read before it.
     before: Position,
     events: KeptEvents,
 }
 
-/// All transactions that are prepared and have not ended, in the order of the log.
+/// All prepared transactions without an end so far, in the order of the log.
 #[derive(Debug, Default)]
 pub(super) struct PreparedTransactions {
     prepared: Vec<Prepared>,
@@ -51,10 +51,10 @@ pub(super) struct PreparedTransactions {
 }
 
 impl PreparedTransactions {
-    /// Keeps an event of a transaction that is going to be prepared.
+    /// Keeps an event of a transaction that will be prepared.
     ///
     /// # Errors
-    /// When that would take too much memory, which is a gap.
+    /// A gap, if the events would take too much memory.
     pub(super) fn keep(&self, events: &mut KeptEvents, event: &Event<'_>) -> Result<(), SourceError> {
         let bytes = EVENT + event.body.len();
         if self.bytes + events.bytes + bytes > KEPT_MAX {
@@ -68,13 +68,13 @@ impl PreparedTransactions {
     }
 
     pub(super) fn prepare(&mut self, xid: String, gtid: Gtid, before: Position, events: KeptEvents) {
-        // One that has this name has been read before.
+        // The log may be read twice: an earlier transaction of this name is replaced.
         drop(self.end(&xid));
         self.bytes += events.bytes;
         self.prepared.push(Prepared { xid, gtid, before, events });
     }
 
-    /// A transaction has ended; returns what it has changed.
+    /// Removes a transaction that has ended; returns its events.
     pub(super) fn end(&mut self, xid: &str) -> Option<KeptEvents> {
         let at = self.prepared.iter().position(|prepared| prepared.xid == xid)?;
         let ended = self.prepared.remove(at);
@@ -82,7 +82,7 @@ impl PreparedTransactions {
         Some(ended.events)
     }
 
-    /// Where the log has to be read again when everything up to `position` was read, if that is not there.
+    /// The position from which the log has to be read after a restart, if it is before `position`.
     pub(super) fn held_back(&self, position: &Position) -> Option<Position> {
         if self.prepared.is_empty() {
             return None;
@@ -97,9 +97,9 @@ impl PreparedTransactions {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Preparation {
-    /// As in the statement that ends the transaction.
+    /// In the syntax of the statement that ends the transaction.
     pub(super) xid: String,
-    /// Whether it is committed too, by `XA COMMIT … ONE PHASE`.
+    /// Whether the event also commits it: `XA COMMIT … ONE PHASE`.
     pub(super) is_committed: bool,
 }
 
@@ -116,7 +116,7 @@ impl Preparation {
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a text cannot fail.
+        // Writing to a String cannot fail.
         let _ = write!(text, "{byte:02X}");
         text
     })

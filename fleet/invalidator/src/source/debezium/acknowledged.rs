@@ -1,11 +1,11 @@
-//! How far a sender may forget.
+//! Tracks how many lines of a sender all targets have acknowledged.
 
 use guira_sync::lock::{Condvar, Mutex, MutexGuard};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Lines of a connection, as `3-1500`.
+/// The number of a connection, and of lines on it, such as `3-1500`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Position {
     pub(super) connection: u64,
@@ -18,8 +18,9 @@ impl fmt::Display for Position {
     }
 }
 
-/// The newest position of the present connection that all targets have acknowledged. The thread of that connection sends it on, so that no caller waits for a sender who
-/// does not read.
+/// The newest position of the current connection that all targets have acknowledged. The thread of
+/// that connection sends it to the sender, so that no other thread waits for a sender that does not
+/// read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Acknowledged(Arc<Shared>);
 
@@ -35,7 +36,8 @@ impl Acknowledged {
         self.0.newest.lock()
     }
 
-    /// All targets have acknowledged what is before `position`. One of a connection that is over says nothing: its sender comes again.
+    /// Sets the position that all targets have acknowledged. A position of an earlier connection is
+    /// ignored: its sender sends those lines again.
     pub(crate) fn set(&self, position: &str) {
         let Some((connection, lines)) = position.split_once('-') else { return };
         let (Ok(connection), Ok(lines)) = (connection.parse::<u64>(), lines.parse()) else { return };
@@ -54,7 +56,7 @@ impl Acknowledged {
         self.newest().lines
     }
 
-    /// Waits until more than this many lines are acknowledged, for at most `duration`.
+    /// Waits up to `duration` until more than this many lines are acknowledged.
     pub(super) fn wait_for_more(&self, than: u64, duration: Duration) {
         drop(self.0.advanced.wait_timeout_while(self.newest(), duration, |newest| newest.lines <= than));
     }

@@ -1,4 +1,4 @@
-//! What a change event says: its `payload`, or the event itself if it has no schema.
+//! Reads a change event: its `payload`, or the event itself if it has no schema.
 
 use super::json::{Json, Number};
 use crate::source::{Changes, Row, TableNames, Value};
@@ -6,15 +6,15 @@ use guira_sync::clock::wall_clock;
 use guira_sync::stop::Stopped;
 use std::borrow::Cow;
 
-/// What stands in the place of a long value of PostgreSQL that has not changed.
+/// The placeholder for a long value of PostgreSQL that has not changed.
 const UNAVAILABLE: &[u8] = b"__debezium_unavailable_value";
-/// Fields of events that are about no row: of heartbeats, transactions, and statements that change tables.
+/// Fields of events without a row: heartbeats, transactions, and statements that change tables.
 const OF_NO_ROW: [&str; 3] = ["status", "ddl", "databaseName"];
 
-/// Why a line was not told.
+/// The reason that a line was not reported.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Unreported {
-    /// It is no change event, or one that lacks something.
+    /// It is no change event, or an incomplete one.
     Wrong(String),
     Stopped(Stopped),
 }
@@ -25,7 +25,7 @@ impl From<Stopped> for Unreported {
     }
 }
 
-/// Tells what an event says; returns when that was, in seconds since 1970.
+/// Reports the changes of an event; returns its time in seconds since 1970.
 pub(super) fn report(line: &[u8], changes: &mut dyn Changes) -> Result<u64, Unreported> {
     if line.trim_ascii().is_empty() {
         return Ok(wall_clock());
@@ -101,7 +101,7 @@ fn report_row(
     let image = |name: &str| payload.get(name).and_then(columns);
     let (before, after) = match op {
         b"c" => (None, Some(image("after")?)),
-        // What has changed is not known then.
+        // The old values are unknown then.
         b"u" => (Some(image("before").unwrap_or_default()), Some(image("after")?)),
         _ => (Some(image("before").unwrap_or_default()), None),
     };

@@ -1,9 +1,9 @@
-//! JSON as it stands in a line. Only what is looked at is understood; whatever else a line has need not be right, such as half of a surrogate pair, bytes that are no
-//! UTF-8, or a thousand objects in each other.
+//! A lenient reader of JSON in a line. Only the members that are needed are validated; the rest of
+//! a line may have half a surrogate pair, bytes that are not UTF-8, or a thousand nested objects.
 
 use std::borrow::Cow;
 
-/// A value: its text, without blanks around it.
+/// The text of a value, without blanks around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Json<'a>(&'a [u8]);
 
@@ -12,7 +12,7 @@ pub(super) struct Json<'a>(&'a [u8]);
 pub(super) enum Number {
     Signed(i64),
     Unsigned(u64),
-    /// A fraction, or one that is too large.
+    /// A fraction, or a number that is too large.
     Other,
 }
 
@@ -52,13 +52,13 @@ impl<'a> Json<'a> {
         self.0.starts_with(b"\"")
     }
 
-    /// The bytes of a text. There are none if an escape of it stands for no character.
+    /// The bytes of a string; `None` if one of its escapes is invalid.
     pub(super) fn text(self) -> Option<Cow<'a, [u8]>> {
         let inner = self.0.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
         if inner.contains(&b'\\') { unescaped(inner).map(Cow::Owned) } else { Some(Cow::Borrowed(inner)) }
     }
 
-    /// The members of an object, with their names as they stand there; `None` if it is none.
+    /// The members of an object with their escaped names; `None` for another type.
     pub(super) fn members(self) -> Option<Vec<(Json<'a>, Json<'a>)>> {
         let mut rest = self.0.strip_prefix(b"{")?.strip_suffix(b"}")?.trim_ascii();
         let mut members = Vec::new();
@@ -85,7 +85,8 @@ impl<'a> Json<'a> {
     }
 }
 
-/// Where the value ends that a text begins with. What is in it is only looked at for its end.
+/// The end of the value at the start of `text`. The contents of objects and arrays are not
+/// validated.
 fn end_of_value(text: &[u8]) -> Option<usize> {
     let mut open = Vec::new();
     let mut at = 0;
@@ -94,7 +95,7 @@ fn end_of_value(text: &[u8]) -> Option<usize> {
         match byte {
             b'"' => at += end_of_text(&text[at..])?,
             b'{' | b'[' => {
-                // The bracket that ends it is two behind, in ASCII.
+                // In ASCII the closing bracket is two behind the opening one.
                 open.push(byte + 2);
                 at += 1;
             }
@@ -123,18 +124,18 @@ fn end_of_text(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// Where the next quote or backslash is.
+/// The position of the next quote or backslash.
 fn memchr2(text: &[u8]) -> Option<usize> {
     text.iter().position(|byte| matches!(byte, b'"' | b'\\'))
 }
 
-/// A number, or one of three words.
+/// The end of a number, or of a literal such as `true`.
 fn end_of_word(text: &[u8]) -> Option<usize> {
     let is_of_word = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'+' | b'.');
     let length = text.iter().position(|byte| !is_of_word(byte)).unwrap_or(text.len());
     let word = &text[..length];
     let is_number = word.iter().any(u8::is_ascii_digit) && (word[0] == b'-' || word[0].is_ascii_digit());
-    // Some writers have names for numbers that are none.
+    // Some writers emit names for special floating-point numbers.
     let is_name = matches!(word, b"true" | b"false" | b"null" | b"NaN" | b"Infinity" | b"-Infinity");
     (is_name || is_number).then_some(length)
 }
@@ -165,7 +166,7 @@ fn unescaped(mut text: &[u8]) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// The character of four digits, or of these and the other half that follows.
+/// Decodes four hexadecimal digits, and the second half of a surrogate pair if these are the first.
 fn character(text: &[u8]) -> Option<(char, &[u8])> {
     let unit = |text: &[u8]| {
         let digits = text.get(..4).filter(|digits| digits.iter().all(u8::is_ascii_hexdigit))?;

@@ -1,29 +1,29 @@
-//! The bytes of a sender, taken apart into lines.
+//! Splits the bytes of a sender into lines.
 
 use std::io::{self, Read};
 
 /// The longest line, in bytes.
 pub(super) const LINE_MAX: usize = 64 << 20;
-/// Memory of long lines is given back.
+/// The buffer of a longer line is freed after its use.
 const CAPACITY_MAX: usize = 1 << 20;
 const BUFFER: usize = 64 << 10;
 
-/// Where lines end in what has come.
+/// The buffer of a connection, and the lines in it.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     buffer: Vec<u8>,
-    /// What was taken of the buffer, and up to where it has no end of a line.
+    /// The bytes that were taken as lines, and the end of those that were searched for a line end.
     start: usize,
     searched: usize,
-    /// Whether the line that is coming is too long, and its beginning was dropped.
+    /// Whether the incoming line is too long, so that its beginning was dropped.
     is_cut: bool,
 }
 
-/// What has come to its end.
+/// A complete line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line<'a> {
     Whole(&'a [u8]),
-    /// One of over 64 MiB, of which nothing is left.
+    /// A line of over 64 MiB, which was dropped.
     Long,
 }
 
@@ -33,7 +33,7 @@ impl Lines {
         self.end().is_some()
     }
 
-    /// Takes the next line, if all of it is there.
+    /// Takes the next line, if it is complete.
     pub(super) fn next(&mut self) -> Option<Line<'_>> {
         let end = self.end()?;
         let start = std::mem::replace(&mut self.start, end + 1);
@@ -49,7 +49,7 @@ impl Lines {
         end
     }
 
-    /// Reads once; returns how much that was.
+    /// Reads once; returns the number of bytes.
     pub(super) fn fill(&mut self, mut from: impl Read) -> io::Result<usize> {
         self.buffer.drain(..self.start);
         self.searched -= self.start;
@@ -58,7 +58,7 @@ impl Lines {
             self.buffer.clear();
             (self.searched, self.is_cut) = (0, true);
         }
-        // What a line has that is still coming stays where it is: each move of it would cost as much as all of it.
+        // An incomplete line is not moved: each move would copy all of it.
         if self.buffer.is_empty() {
             self.buffer.shrink_to(CAPACITY_MAX);
         }
@@ -92,7 +92,7 @@ mod tests {
         let mut lines = Lines::default();
         let (mut moves, mut capacity) = (0, 0);
         for _ in 0..1024 {
-            // What a socket has at once.
+            // As much as a socket returns at once.
             lines.fill(&[b'x'; 16 << 10][..]).unwrap();
             assert_eq!(lines.next(), None);
             moves += usize::from(lines.buffer.capacity() != capacity);

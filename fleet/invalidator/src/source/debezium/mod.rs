@@ -1,15 +1,17 @@
-//! Change events of Debezium, which somebody sends as lines of JSON.
+//! Receives Debezium's change events from a sender, as lines of JSON.
 //!
-//! There is no log that could be read again from a position: who sends keeps what is not acknowledged, and sends it once more on the next connection. Whenever all targets have acknowledged
-//! more, the sender is told how many lines of its connection that are, in a line of its own.
+//! There is no log that could be read again: the sender keeps each line until it is acknowledged,
+//! and sends unacknowledged lines again on its next connection. Whenever all targets have
+//! acknowledged more, the sender receives a line with the number of acknowledged lines of its
+//! connection.
 //!
-//! | file | what it knows |
+//! | file | contents |
 //! |---|---|
-//! | sender.rs | connections |
-//! | lines.rs | where lines end |
-//! | acknowledged.rs | how far a sender may forget |
-//! | event.rs | what an event says |
-//! | json.rs | JSON as it stands in a line |
+//! | sender.rs | the connection of a sender |
+//! | lines.rs | splits bytes into lines |
+//! | acknowledged.rs | the number of acknowledged lines |
+//! | event.rs | the changes in an event |
+//! | json.rs | a lenient reader of JSON |
 
 mod acknowledged;
 mod event;
@@ -26,7 +28,8 @@ use sender::{READ_WAIT, Sender};
 use serde::Deserialize;
 use std::time::Duration;
 
-/// A sender that has sent no whole change event for so long is left when another one comes: what it has not been told of comes again anyway.
+/// A sender that has sent no whole change event for this time is disconnected when another one
+/// connects. Nothing is lost: it sends its unacknowledged lines again.
 const USELESS_MAX: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Debug)]
@@ -39,7 +42,7 @@ pub(crate) struct Options {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
     pub(crate) on_bad_line: OnBadLine,
-    /// How long it may send nothing of use while another one waits.
+    /// The longest time without a change event while another sender waits.
     useless_max: Duration,
 }
 
@@ -49,18 +52,18 @@ impl Rules {
     }
 }
 
-/// What is done about a line that is no change event.
+/// The reaction to a line that is not a change event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum OnBadLine {
-    /// It is counted, logged and acknowledged: one line does not hold up all that follow.
+    /// The line is counted, logged and acknowledged, so that it does not block the lines behind it.
     #[default]
     Skip,
     /// The process ends with an error, and the line is not acknowledged.
     Stop,
 }
 
-/// Takes one sender after the other until it is stopped.
+/// Serves one sender after the other until the invalidator stops.
 pub(crate) fn run<C: Changes>(options: &Options, tail: Tail<C>) -> Result<(), SourceError> {
     let listener = Listener::bind(&options.listen).map_err(|error| {
         SourceError::Unsuitable(format!("it cannot be listened at {}: {error}", options.listen))

@@ -12,14 +12,14 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A read that finds nothing comes back after this time, so that what was acknowledged meanwhile is sent.
+/// A read without data returns after this time, so that acknowledgements are sent.
 pub(super) const READ_WAIT: Duration = Duration::from_millis(100);
-/// So many reads take a second, after which the reader reports that no change has come.
+/// After this many reads without data, a second, the reader reports a pause of the changes.
 const READS: u32 = 10;
-/// How much of a line that is skipped is shown, in bytes.
+/// The part of a skipped line that is logged, in bytes.
 const SHOWN_MAX: usize = 200;
 
-/// What a sender says. It is closed when this is dropped, whatever the reason: a sender who is left has to notice.
+/// The open connection of a sender. It closes on drop, so that the sender notices in every case.
 #[derive(Debug)]
 pub(super) struct Sender<'l> {
     socket: Socket,
@@ -28,12 +28,12 @@ pub(super) struct Sender<'l> {
     counts: Arc<Counts>,
     position: Position,
     acknowledged: Acknowledged,
-    /// Acknowledged lines that the sender was notified of.
+    /// The number of lines whose acknowledgement was sent.
     reported: u64,
     lines: Lines,
     silence: Stopwatch,
     usefulness: Usefulness,
-    /// Whether it has said all. It is still told what is acknowledged.
+    /// Whether the sender has closed its side. Acknowledgements are still sent.
     has_ended: bool,
 }
 
@@ -44,12 +44,12 @@ enum WasOfUse {
     No,
 }
 
-/// When a sender was last of use.
+/// The time since a sender last sent a change event.
 #[derive(Debug)]
 struct Usefulness {
-    /// Since a line was of use, or since it has connected.
+    /// Restarts with each change event, and with the connection.
     since: Stopwatch,
-    /// For how long of that targets have held up the reader.
+    /// The part of that time in which full queues blocked the reader.
     held_up: Duration,
 }
 
@@ -60,7 +60,7 @@ impl Default for Usefulness {
 }
 
 impl Usefulness {
-    /// For how long it has been of none.
+    /// The time without a change event that the sender has to answer for.
     fn ended(&self) -> Duration {
         self.since.elapsed().saturating_sub(self.held_up)
     }
@@ -91,7 +91,7 @@ impl<'l> Sender<'l> {
         }
     }
 
-    /// Tells the sender how far it may forget, if that is more than it knows.
+    /// Sends the number of acknowledged lines, if it has grown.
     fn send_acknowledgement(&mut self) -> io::Result<()> {
         let lines = self.acknowledged.lines();
         if lines > self.reported {
@@ -107,7 +107,7 @@ impl<'l> Sender<'l> {
         Ok(())
     }
 
-    /// Waits for bytes for a second.
+    /// Waits up to a second for bytes.
     fn wait_for_bytes(&mut self) -> io::Result<()> {
         for _ in 0..READS {
             self.send_acknowledgement()?;
@@ -132,7 +132,8 @@ impl<'l> Sender<'l> {
         Ok(())
     }
 
-    /// Fails if another sender waits and this one has sent nothing of use for too long. Bytes that are no line, and lines that are no change event, are of none.
+    /// Fails if another sender waits and this one has sent no change event for too long. Incomplete
+    /// lines and lines of another kind do not count.
     fn keep_seat(&self) -> io::Result<()> {
         let useless = self.usefulness.ended();
         if useless >= self.rules.useless_max && self.listener.is_waited_for() {
@@ -144,7 +145,8 @@ impl<'l> Sender<'l> {
         Ok(())
     }
 
-    /// A sender that has said all waits for what is acknowledged, unless another one has come.
+    /// A sender that has closed its side waits for its acknowledgements, unless another one
+    /// connects.
     fn wait_for_acknowledgement(&mut self) -> io::Result<()> {
         self.send_acknowledgement()?;
         if self.reported >= self.position.lines || self.listener.is_waited_for() {
@@ -203,7 +205,7 @@ impl Log for Sender<'_> {
     fn read(&mut self, changes: &mut dyn Changes) -> Result<(), SourceError> {
         if self.lines.has_one() {
             self.take_line(changes)?;
-            // Targets that are unreachable hold up the reader, which is no silence of the sender's.
+            // The reader was blocked by full queues; the sender was not silent.
             self.silence = Stopwatch::start();
             return if self.lines.has_one() { Ok(()) } else { Ok(changes.pause()?) };
         }

@@ -1,4 +1,4 @@
-//! Senders over sockets in the file system.
+//! Senders over Unix sockets.
 
 use super::*;
 use crate::counters::{Count, Counts};
@@ -138,14 +138,14 @@ fn a_sender_that_says_something_is_not_left() {
     running.end();
 }
 
-/// Sends this again and again, until the connection ends.
+/// Sends these bytes repeatedly until the connection ends.
 #[track_caller]
 fn is_left_with(mut sender: BufReader<UnixStream>, bytes: &[u8]) {
     sender.get_ref().set_nonblocking(true).unwrap();
     let mut reported = Vec::new();
     let has_ended = || match sender.get_mut().write_all(bytes) {
         Err(error) if error.kind() != std::io::ErrorKind::WouldBlock => Some(()),
-        // What is acknowledged is read, so that it is not left for that.
+        // The acknowledgements are read, so that a full socket is not the reason for the end.
         _ => sender.read_to_end(&mut reported).ok().map(drop),
     };
     Deadline::after(PATIENCE).poll(has_ended).expect("it is left");
@@ -183,7 +183,7 @@ fn a_sender_that_does_not_read_sees_the_end_of_its_connection() {
     let mut sender = running.connect();
     let has_ended = || sender.get_mut().write_all(b"\n").err();
     Deadline::after(PATIENCE).poll(has_ended).expect("it is left");
-    // The next one begins again.
+    // The next sender counts its lines from 1.
     let mut other = running.connect();
     send(&mut other, "");
     assert_eq!(reported(&mut other), "1\n");
@@ -196,7 +196,7 @@ fn a_sender_that_has_said_all_is_told_what_is_acknowledged_later() {
     let mut sender = running.connect();
     send(&mut sender, "\n");
     sender.get_ref().shutdown(Shutdown::Write).unwrap();
-    // Its two lines, and nothing more.
+    // The two lines of this sender, and no others.
     let is_read = || (running.counts.get(Count::Events) >= 3).then_some(());
     Deadline::after(PATIENCE).poll(is_read).expect("its lines are read");
     for lines in [1, 2] {

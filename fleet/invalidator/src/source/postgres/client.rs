@@ -1,4 +1,4 @@
-//! A connection from its beginning on.
+//! Connects to PostgreSQL, checks its settings, and requests the log.
 
 use super::position::{Lsn, Position};
 use super::slot;
@@ -11,12 +11,13 @@ use guira_sync::stop::Stop;
 use std::io;
 use std::time::Duration;
 
-/// The connection has failed if nothing was heard for so long; it is what PostgreSQL's own subscribers wait. A database that goes through a long transaction answers late.
+/// The connection fails after this silence, the timeout of PostgreSQL's own subscribers: a database
+/// that decodes a long transaction replies late.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 /// The first version whose pgoutput sends messages: 14.
 const VERSION_MIN: u32 = 140_000;
 
-/// Which database is read, and as what.
+/// The database, the slot and the publication to read.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) server: Server,
@@ -24,31 +25,31 @@ pub(crate) struct Options {
     pub(crate) slot: String,
     pub(crate) slot_creation: SlotCreation,
     pub(crate) publication: String,
-    /// Schemas and names of tables that have templates.
+    /// The schemas and names of tables with templates.
     pub(crate) tables: Vec<(String, String)>,
     pub(crate) confirmed: Confirmed,
     pub(crate) until: Until,
 }
 
-/// Whether a slot is made that is not there.
+/// Whether a missing slot is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SlotCreation {
     Allowed,
     Forbidden,
 }
 
-/// A database whose log is read.
+/// The connection over which the log is read.
 #[derive(Debug)]
 pub(super) struct Postgres {
     messages: Messages,
     stream: Stream,
     status: Status,
-    /// How far it is read, if not for ever.
+    /// The end of the part to read; `None` has no end.
     last: Option<Lsn>,
 }
 
 impl Postgres {
-    /// Connects, and asks for the log from `position` on, or from where its slot begins.
+    /// Connects, and requests the log from `position`, or from the start of the slot.
     pub(super) fn open(options: &Options, position: Option<&str>, stop: &Stop) -> Result<Self, SourceError> {
         let mut messages = connect(&options.server, &options.database, Purpose::Replication, stop)?;
         let end = identify(&mut messages)?;
@@ -59,7 +60,8 @@ impl Postgres {
         };
         let start = Position { lsn, ..end };
         let last = last(&options.until, end)?;
-        // A slot has one reader, and continues with it; a copy ends with the connection.
+        // A slot has one reader and moves with it, so a replay uses a copy that ends with the
+        // connection.
         let slot = match last {
             Some(_) => slot::copy(&mut messages, &options.slot)?,
             None => options.slot.clone(),
@@ -78,7 +80,7 @@ impl Postgres {
     }
 }
 
-/// How far the log is read, which ends at `end`.
+/// The end of the part to read, from a log that ends at `end`.
 fn last(until: &Until, end: Position) -> Result<Option<Lsn>, SourceError> {
     Ok(match until {
         Until::Forever => None,
@@ -102,7 +104,7 @@ fn identify(messages: &mut Messages) -> Result<Position, SourceError> {
     row.and_then(read).ok_or(SourceError::Malformed("the reply to IDENTIFY_SYSTEM"))
 }
 
-/// Whether the log says what is wanted.
+/// Checks that the settings of the database make its log usable.
 fn check(messages: &mut Messages, options: &Options) -> Result<(), SourceError> {
     let unsuitable = |text: String| Err(SourceError::Unsuitable(text));
     let settings =
@@ -115,7 +117,8 @@ fn check(messages: &mut Messages, options: &Options) -> Result<(), SourceError> 
         return unsuitable(format!("PostgreSQL {version} is too old: version 14 or later is needed"));
     }
     if is_standby == "t" {
-        // It may become the primary, or its name lead there.
+        // The error is temporary: the standby may become the primary, or the name may be
+        // redirected.
         return Err(io::Error::other("the database is a standby: connect to the primary").into());
     }
     if level != "logical" {
@@ -154,7 +157,7 @@ fn check(messages: &mut Messages, options: &Options) -> Result<(), SourceError> 
     options.tables.iter().try_for_each(|(schema, table)| check_table(messages, publication, schema, table))
 }
 
-/// Whether the rows of a table with templates are published.
+/// Checks that the rows of a table with templates are published.
 fn check_table(
     messages: &mut Messages,
     publication: &str,
@@ -185,7 +188,7 @@ fn check_table(
     }
 }
 
-/// Where the log is read on after `position`, if nothing between is missing.
+/// The start of reading after `position`, if the log has everything behind it.
 fn follow(
     messages: &mut Messages,
     options: &Options,
@@ -206,7 +209,7 @@ fn follow(
     Ok(position.lsn)
 }
 
-/// Where the slot begins. One that is not there is made.
+/// The start of the slot, which is created if it is missing.
 fn begin(messages: &mut Messages, options: &Options) -> Result<Lsn, SourceError> {
     let name = &options.slot;
     let begins = match slot::find(messages, name)? {

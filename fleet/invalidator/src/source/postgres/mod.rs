@@ -1,14 +1,14 @@
-//! PostgreSQL's write-ahead log, decoded by pgoutput and read from a replication slot.
+//! Reads PostgreSQL's write-ahead log from a replication slot, decoded by pgoutput.
 //!
-//! | file | what it knows |
+//! | file | contents |
 //! |---|---|
 //! | position.rs | positions in the log |
-//! | slot.rs | the slot: whether a position can be read from it, and making one |
+//! | slot.rs | finds, checks, creates and copies slots |
 //! | pgoutput.rs | messages of logical replication |
-//! | stream.rs | what these mean, one after the other |
-//! | status.rs | telling the database how far all targets are |
-//! | watch.rs | how much of its log the database has to keep |
-//! | client.rs | a connection from its beginning on |
+//! | stream.rs | turns these messages into changes |
+//! | status.rs | reports the acknowledged position to the database |
+//! | watch.rs | watches how much WAL the slot retains |
+//! | client.rs | connects and requests the log |
 
 mod client;
 mod pgoutput;
@@ -23,7 +23,7 @@ use client::Postgres;
 pub(crate) use client::{Options, SlotCreation};
 pub(crate) use status::Confirmed;
 
-/// Reads the log until it is stopped, and watches the slot meanwhile.
+/// Reads the log until it is stopped; a second connection watches the slot.
 pub(crate) fn run<C: Changes>(
     options: &Options,
     tail: Tail<C>,
@@ -37,7 +37,7 @@ pub(crate) fn run<C: Changes>(
     )
 }
 
-/// Reads the log from `position` on as far as the options say, from a copy of the slot.
+/// Reads the log from `position` as far as the options demand, from a copy of the slot.
 pub(crate) fn replay<C: Changes>(
     options: &Options,
     tail: Tail<C>,

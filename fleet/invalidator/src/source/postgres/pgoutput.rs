@@ -30,20 +30,20 @@ pub(super) enum Change<'a> {
         prefix: &'a [u8],
         content: &'a [u8],
     },
-    /// It says nothing about data: the origin of a transaction, a type.
+    /// A message without data, such as the origin of a transaction, or a type.
     Neutral,
     Unknown(u8),
 }
 
-/// A table as it was when its rows were changed.
+/// The definition of a table when its rows were changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Relation {
     pub(super) names: TableNames,
-    /// Whether a column is one of those by which the database tells rows from each other.
+    /// Whether each column belongs to the replica identity.
     pub(super) is_key: Vec<bool>,
 }
 
-/// What has become of a row.
+/// The change of a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum RowChange<'a> {
     Insert(Tuple<'a>),
@@ -52,7 +52,7 @@ pub(super) enum RowChange<'a> {
     Delete(Old<'a>),
 }
 
-/// What the log has of a row as it was before.
+/// The old values of a row, as far as the log has them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Old<'a> {
     /// The columns of the key; others are NULL here, whatever they were.

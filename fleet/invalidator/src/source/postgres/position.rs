@@ -28,9 +28,9 @@ impl Lsn {
 /// A place in the log of a database, as `7412345678901234567-1-16/B374D848`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Position {
-    /// What tells databases from each other.
+    /// Identifies the database cluster (`systemid`).
     pub(super) system: u64,
-    /// What tells the database before a recovery or a failover from that after it.
+    /// The timeline: it changes with a recovery or a failover.
     pub(super) timeline: u32,
     pub(super) lsn: Lsn,
 }

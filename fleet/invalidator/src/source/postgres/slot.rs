@@ -1,4 +1,4 @@
-//! The slot: what the database keeps of its log for us.
+//! The replication slot, for which the database keeps its log.
 
 use super::client::SlotCreation;
 use super::position::{Lsn, Position};
@@ -7,9 +7,9 @@ use guira_sql::postgres::{Messages, Row, identifier, literal, query};
 use std::io;
 use std::time::Duration;
 
-/// The one output plugin that is understood.
+/// The only supported output plugin.
 const PLUGIN: &str = "pgoutput";
-/// Where the files of the log are that have been removed.
+/// The status of a slot whose WAL files were removed.
 const LOST: &str = "lost";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,10 +17,10 @@ pub(super) struct Slot {
     name: String,
     plugin: String,
     is_of_this_database: bool,
-    /// The process that reads from it.
+    /// The process that reads from the slot.
     reader: Option<String>,
     is_lost: bool,
-    /// What is before it was acknowledged by whoever has read from it.
+    /// The position up to which the slot's reader has confirmed everything.
     confirmed: Option<Lsn>,
 }
 
@@ -63,7 +63,7 @@ impl Slot {
         Ok(())
     }
 
-    /// Whether nobody else reads from it.
+    /// Fails if another process reads from the slot.
     pub(super) fn check_reader(&self) -> Result<(), SourceError> {
         let name = &self.name;
         match &self.reader {
@@ -76,7 +76,7 @@ impl Slot {
     }
 }
 
-/// Whether the log can be read from `position` on, without anything missing. The log ends at `end`.
+/// Checks that the log has everything behind `position`; it ends at `end`.
 pub(super) fn check(
     slot: Option<&Slot>,
     name: &str,
@@ -111,7 +111,8 @@ pub(super) fn check(
     Ok(())
 }
 
-/// Whether a position of an older timeline is before the place where that has ended in `history`, the file that the database has about it.
+/// Checks that a position of an older timeline is before the end of that timeline, which the
+/// database's `history` file has.
 pub(super) fn check_timeline(history: &str, position: Position) -> Result<(), SourceError> {
     let mut ends = history.lines().filter_map(|line| {
         let mut words = line.split_whitespace();
@@ -128,7 +129,7 @@ pub(super) fn check_timeline(history: &str, position: Position) -> Result<(), So
     }
 }
 
-/// Where a slot that is there begins. What it has lost cannot be helped: then it is dropped, and there is none.
+/// The start of an existing slot. A lost slot is dropped, and counts as missing.
 pub(super) fn begin(
     messages: &mut Messages,
     slot: Slot,
@@ -144,7 +145,7 @@ pub(super) fn begin(
     Ok(None)
 }
 
-/// Makes a copy of a slot that ends with the connection; returns its name.
+/// Copies a slot for the time of the connection; returns the name of the copy.
 pub(super) fn copy(messages: &mut Messages, name: &str) -> Result<String, SourceError> {
     let statement = format!(
         "SELECT slot_name FROM pg_catalog.pg_copy_logical_replication_slot({}, 'guira_replay_' || pg_backend_pid(), true)",
@@ -155,7 +156,7 @@ pub(super) fn copy(messages: &mut Messages, name: &str) -> Result<String, Source
         .ok_or(SourceError::Malformed("the name of the copied slot"))
 }
 
-/// Makes a slot, which begins at the present end of the log. It waits for the end of all transactions that have begun.
+/// Creates a slot at the present end of the log. The database waits for all running transactions.
 pub(super) fn create(messages: &mut Messages, name: &str) -> Result<Lsn, SourceError> {
     tracing::info!("creating replication slot {name}; waiting for running transactions to end");
     messages.set_patience(Duration::MAX);

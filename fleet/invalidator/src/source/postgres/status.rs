@@ -1,4 +1,4 @@
-//! Telling the database how far all targets are, also while the reader waits for them.
+//! Reports the acknowledged position to the database, also while full queues block the reader.
 
 use super::position::{Lsn, Position};
 use guira_sql::Writer;
@@ -11,10 +11,10 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often it is told. The database answers, and so is heard at least as often.
+/// The interval of reports. The database replies to each, so that silence means a failure.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// The position that was saved last: the database need not keep what is before it.
+/// The position that was saved last; the database may remove the log before it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Confirmed(Arc<Shared>);
 
@@ -25,14 +25,15 @@ struct Shared {
 }
 
 impl Confirmed {
-    /// `position` is in the file.
+    /// `position` was saved.
     pub(crate) fn set(&self, position: &str) {
         *self.0.position.lock() = position.parse().ok();
     }
 
-    /// What may be told to the database whose log was read from `of` to `read`; 0 says nothing. A position of another one could have it throw away what was not read, and so
-    /// could one that this connection has not come to, such as of a database that was since put back to an older state. One before the beginning would take back what the slot
-    /// knows.
+    /// The position that may be confirmed to the database whose log was read from `of` to `read`; 0
+    /// confirms nothing. A position of another database, or one that this connection has not read
+    /// (the database was restored from a backup), could make the database remove log that was not
+    /// read. A position before `of` would move the slot back.
     fn lsn(&self, of: Position, read: Lsn) -> u64 {
         let position = *self.0.position.lock();
         let is_of_it = |it: &Position| {
@@ -42,17 +43,17 @@ impl Confirmed {
     }
 }
 
-/// A thread that tells it, until this is dropped.
+/// The thread that sends reports; it ends on drop.
 #[derive(Debug)]
 pub(super) struct Status {
     over: Stop,
-    /// How far the log was read. Relaxed: whatever is saved was read before.
+    /// The end of the log that was read. Relaxed: a saved position was read before.
     read: Arc<AtomicU64>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Status {
-    /// Tells the database whose log is read from `of` on.
+    /// Starts reports to the database whose log is read from `of`.
     pub(super) fn start(writer: Writer, confirmed: Confirmed, of: Position) -> io::Result<Self> {
         let over = Stop::default();
         let until = over.clone();
@@ -60,7 +61,7 @@ impl Status {
         let so_far = read.clone();
         let send = move || {
             let message = || framed(b'd', &update(confirmed.lsn(of, Lsn(so_far.load(Ordering::Relaxed)))));
-            // A connection that fails is noticed by who reads from it.
+            // The reader notices a failed connection itself.
             while message().and_then(|message| writer.write(&message)).is_ok() {
                 if until.wait(EVERY).is_err() {
                     return;
@@ -72,7 +73,7 @@ impl Status {
 }
 
 impl Status {
-    /// The log was read up to here.
+    /// Records that the log was read up to here.
     pub(super) fn read(&self, lsn: Lsn) {
         self.read.store(lsn.0, Ordering::Relaxed);
     }
@@ -82,13 +83,14 @@ impl Drop for Status {
     fn drop(&mut self) {
         self.over.set();
         if let Some(thread) = self.thread.take() {
-            // It does not panic, and has nothing to say.
+            // The thread neither panics nor returns an error.
             let _ = thread.join();
         }
     }
 }
 
-/// A standby's status update: what was written, synced and applied, which is one here, no time, and that an answer is wanted.
+/// A standby's status update: the written, synced and applied position, which are the same here, no
+/// time, and a request for a reply.
 fn update(lsn: u64) -> Vec<u8> {
     let lsn = lsn.to_be_bytes();
     [&b"r"[..], &lsn, &lsn, &lsn, &[0; 8], &[1]].concat()
@@ -97,7 +99,7 @@ fn update(lsn: u64) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use guira_sql::testing::{says, told};
+    use guira_sql::testing::{says, sent};
 
     const OF: Position = Position { system: 7, timeline: 1, lsn: Lsn(0x100) };
 
@@ -123,7 +125,7 @@ mod tests {
         let status = Status::start(messages.writer(), confirmed, OF).unwrap();
         status.read(Lsn(0x102));
         let mut first = [0; 39];
-        // The first one may come before it was read so far.
+        // The first report may be sent before the log was read this far.
         while first[12..14] != [1, 2] {
             io::Read::read_exact(&mut server, &mut first).unwrap();
         }
@@ -133,6 +135,6 @@ mod tests {
             (&first[6..14], &first[22..30], first[38]),
             (&[0, 0, 0, 0, 0, 0, 1, 2][..], &[0, 0, 0, 0, 0, 0, 1, 2][..], 1)
         );
-        assert_eq!(told(messages, server), b"", "it has ended");
+        assert_eq!(sent(messages, server), b"", "it has ended");
     }
 }

@@ -1,4 +1,4 @@
-//! What the messages of a stream mean, one after the other.
+//! Turns the messages of a replication stream into changes.
 
 use super::pgoutput::{self, Change, Old, Relation, RowChange, Tuple, seconds};
 use super::position::{Lsn, Position};
@@ -10,16 +10,16 @@ use std::collections::HashMap;
 /// The prefix of messages with keys.
 const PREFIX: &[u8] = b"mc";
 
-/// A log that is read from a position on.
+/// The state of reading a log.
 #[derive(Debug)]
 pub(super) struct Stream {
-    /// Everything before it was told.
+    /// All changes before this position were reported.
     position: Position,
-    /// When the transaction was committed whose changes are being told.
+    /// The commit time of the current transaction.
     transaction: Option<u64>,
-    /// Where the commit of the last transaction begins that has begun.
+    /// The position of the last transaction's commit.
     commit: Lsn,
-    /// Tables by their numbers; nothing of those whose rows nobody wants.
+    /// Tables by their numbers; `None` for tables whose rows are not wanted.
     relations: HashMap<u32, Option<Relation>>,
 }
 
@@ -32,7 +32,7 @@ impl Stream {
         &self.position
     }
 
-    /// Whether all that was committed before `last` was told.
+    /// Whether all transactions that were committed before `last` were reported.
     pub(super) fn has_reached(&self, last: Lsn) -> bool {
         self.position.lsn >= last || self.transaction.is_some() && self.commit >= last
     }
@@ -64,7 +64,8 @@ impl Stream {
         }
     }
 
-    /// Everything before `end` was sent. Within a transaction that says nothing about its own changes.
+    /// The database has sent everything before `end`. Within a transaction this says nothing about
+    /// the transaction itself.
     fn reach(&mut self, end: Lsn, when: u64, changes: &mut dyn Changes) -> Result<(), SourceError> {
         if self.transaction.is_some() || end <= self.position.lsn {
             return Ok(());
@@ -127,7 +128,7 @@ impl Stream {
         Ok(known.as_ref())
     }
 
-    /// A message of over 64 MiB, of which `data` is the beginning, is only skipped if nobody wants it.
+    /// Fails for a message of over 64 MiB that begins with `data`, unless it is of no interest.
     fn refuse(&self, data: &[u8]) -> Result<(), SourceError> {
         let what = match (pgoutput::row_relation(data), pgoutput::message_prefix(data)) {
             (Some(id), _) => match self.relation(id)? {
@@ -151,7 +152,7 @@ fn report_row(
         RowChange::Insert(new) => (None, Some(values(new, relation)?)),
         RowChange::Delete(old) => (Some(before(old, relation)?), None),
         RowChange::Update(Some(old), new) => (Some(before(old, relation)?), Some(values(new, relation)?)),
-        // The key is as before. What else has changed is not known.
+        // The key did not change; the other old values are unknown.
         RowChange::Update(None, new) => {
             let new = values(new, relation)?;
             (Some(of_key(&new, relation)), Some(new))
@@ -171,7 +172,7 @@ fn before<'a>(old: Old<'a>, relation: &Relation) -> Result<Vec<Value<'a>>, Sourc
     }
 }
 
-/// The columns of the key, without the others.
+/// The values of the key's columns, without the others.
 fn of_key<'a>(values: &[Value<'a>], relation: &Relation) -> Vec<Value<'a>> {
     let value = |(value, is_key): (&Value<'a>, &bool)| if *is_key { *value } else { Value::Absent };
     values.iter().zip(&relation.is_key).map(value).collect()
@@ -185,7 +186,7 @@ mod tests {
     use guira_sync::stop::Stopped;
     use std::fmt::Display;
 
-    /// Takes note of what it is told.
+    /// Records the changes of the log.
     #[derive(Debug, Default)]
     struct Notes(Vec<String>);
 
@@ -233,7 +234,7 @@ mod tests {
         }
     }
 
-    /// This many seconds after 2000, as they are in the log.
+    /// This many seconds after 2000, in the log's encoding.
     fn time(seconds: u64) -> [u8; 8] {
         (seconds * 1_000_000).to_be_bytes()
     }

@@ -1,4 +1,4 @@
-//! Looks after the slot by a connection of its own: what the database has to keep for us may fill its disk.
+//! Watches the slot over a second connection: the log that the database retains may fill its disk.
 
 use super::client::Options;
 use super::position::Lsn;
@@ -6,20 +6,20 @@ use crate::counters::Counts;
 use crate::source::{Extent, SourceError, WATCH_EVERY};
 use guira_sql::postgres::{Messages, Purpose, connect, literal, query};
 use guira_sync::stop::Stop;
-/// What the database says while it keeps no more of its log than it would anyway.
+/// The status of a slot that retains no more log than the database would keep anyway.
 const RESERVED: &str = "reserved";
 
-/// What the database says of a slot.
+/// The state of a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Sight {
     end: Option<Lsn>,
     retained: u64,
     status: String,
-    /// How much more may be written before the slot is lost, if there is a limit.
+    /// The bytes that may be written before the slot is lost, if there is a limit.
     left: Option<u64>,
 }
 
-/// Looks again and again until it is stopped.
+/// Watches the slot until it is stopped.
 pub(super) fn watch(options: &Options, counts: &Counts, stop: &Stop) {
     let (mut messages, mut before, mut is_seen) = (None, RESERVED.to_owned(), true);
     loop {
@@ -73,7 +73,7 @@ fn look(
     Ok(rows.into_iter().next().and_then(|row| {
         let [end, retained, status, left]: [Option<String>; 4] = row.try_into().ok()?;
         let number = |text: Option<String>| text.and_then(|text| text.parse().ok());
-        // Of a slot that is lost nothing is kept.
+        // A lost slot retains nothing.
         Some(Sight {
             end: end.and_then(|end| Lsn::read(&end)),
             retained: number(retained).unwrap_or(0),
@@ -84,7 +84,7 @@ fn look(
 }
 
 impl Sight {
-    /// What is to be said about it, unless it was said `before`.
+    /// The warning for this status, unless `before` was the same status.
     fn alarm(&self, before: &str, slot: &str) -> Option<String> {
         let Sight { retained, status, left, .. } = self;
         if status == RESERVED || status == before {

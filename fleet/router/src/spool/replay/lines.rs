@@ -1,4 +1,4 @@
-//! A file of logged deletes while it is replayed: locked, and read line by line.
+//! A file of logged deletes during its replay: locked, and read line by line.
 
 use super::super::entry::Entry;
 use guira_disk::{self as disk, File, MetadataExt, OpenOptionsExt, TryLockError};
@@ -7,10 +7,10 @@ use rustix::fs::OFlags;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
-/// No line is longer.
+/// The longest line in bytes.
 const LINE_MAX: u64 = 64 << 10;
 
-/// The contents of a place in a file.
+/// A line of the file, and its place.
 #[derive(Debug)]
 pub(crate) struct Line {
     pub(crate) from: u64,
@@ -23,11 +23,11 @@ pub(crate) enum Content {
     Delete(Entry),
     /// Not a delete, for this reason.
     Unreadable(String),
-    /// The file ends within the line: who has written it was killed meanwhile, and nobody was told that it is there.
+    /// The file ends within the line: its writer was killed before it confirmed the line.
     Torn,
 }
 
-/// A file that no other process writes to or replays.
+/// A log file, locked against writers and other replays.
 #[derive(Debug)]
 pub(crate) struct HeldLog {
     input: BufReader<File>,
@@ -35,7 +35,7 @@ pub(crate) struct HeldLog {
 }
 
 impl HeldLog {
-    /// Locks a file. `None` if another process has it, or it is gone.
+    /// Locks a file. `None` if another process has locked or removed it.
     pub(crate) fn take(path: &Path) -> io::Result<Option<Self>> {
         // With a pipe of that name, this does not wait for its writer.
         let opened = File::options().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path);
@@ -55,7 +55,7 @@ impl HeldLog {
             }
             Err(TryLockError::Error(error)) => return Err(error),
         }
-        // Who had it before may have removed it.
+        // Another process may have removed the file before the lock.
         let is_same = disk::metadata(path).is_ok_and(|there| {
             file.metadata().is_ok_and(|ours| (ours.dev(), ours.ino()) == (there.dev(), there.ino()))
         });
@@ -82,7 +82,7 @@ impl HeldLog {
         Ok(Some(Line { from, to: self.at, content }))
     }
 
-    /// Goes behind the end of the line.
+    /// Skips the rest of the line.
     fn skip_line(&mut self) -> io::Result<()> {
         loop {
             let buffer = self.input.fill_buf()?;

@@ -32,12 +32,12 @@ impl Link {
         self.failed.as_ref().is_none_or(|(since, pause)| since.elapsed() >= *pause)
     }
 
-    /// It is tried again at once.
+    /// Lets the next delete try the server at once.
     pub(crate) fn forgive(&mut self) {
         self.failed = None;
     }
 
-    /// It is left alone for a while, and for longer each time.
+    /// Pauses the server after a failure, longer each time.
     pub(crate) fn fail(&mut self, reason: String) {
         self.connection = None;
         let pause = self.failed.as_ref().map_or(PAUSE_FIRST, |(_, pause)| (*pause * 2).min(PAUSE_MAX));
@@ -129,7 +129,7 @@ fn send<'a>(connection: &mut Connection, deletes: impl Iterator<Item = &'a Delet
     connection.send(&requests).map_err(|error: TextError| error.to_string())
 }
 
-/// What the next reply says; that a delete has failed for now is an error.
+/// Reads the next reply; a temporary failure of a delete is an error.
 fn reply(connection: &mut Connection) -> Result<Delivery, String> {
     let line = connection.reply().map_err(|error| error.to_string())?.line();
     match MetaReply::of(line).code {

@@ -1,4 +1,5 @@
-//! One look at all files: what can be delivered is, in the order of the files for each server.
+//! One pass over all files: delivers the deletes that can be delivered, for each server in the
+//! order of the files.
 
 use super::super::counts::{LogCount, LogCounts};
 use super::super::entry::{Delete, Entry};
@@ -29,7 +30,7 @@ pub enum ReplayManner {
 pub enum ReplayTakes {
     /// Files without a writer.
     Finished,
-    /// Those too that mcrouter would still write to, if it ran.
+    /// Also files that a running mcrouter might still write to.
     OfMcrouterToo,
 }
 
@@ -40,7 +41,7 @@ pub(crate) enum Signal {
     End,
 }
 
-/// Waits for so long, or until the replay is to end.
+/// Waits this long, or until the replay is to end.
 pub(crate) type Wait<'a> = &'a mut dyn FnMut(Duration) -> Signal;
 
 /// A folder that is replayed again and again.
@@ -49,30 +50,33 @@ pub(crate) struct Replay {
     folder: PathBuf,
     places: Places,
     links: HashMap<Address, Link>,
-    /// The rest of files that were read once, by name. Nothing is left of those that cannot be removed, so that they are not read again soon.
+    /// The deletes that are left of files that were read once, by file name. A file that cannot be
+    /// removed has none left, so that it is not read again soon.
     known: HashMap<String, Rests>,
-    /// Files that cannot be read, by name, and why. They are tried again with each look, and told of once.
+    /// Unreadable files by name, and the error of each. Every pass tries them again; each is logged
+    /// once.
     troubled: HashMap<String, String>,
     budget: Budget,
     counts: Arc<LogCounts>,
     manner: ReplayManner,
     takes: ReplayTakes,
     is_tidy: bool,
-    /// When files that could not be removed were last forgotten, so that they are looked at again.
+    /// When the files that could not be removed were last tried again.
     forgiven_s: u64,
 }
 
-/// The destination of deletes that stay in order: a server, in a pool. If the pool is gone, another pool with the server may deliver them.
+/// The destination of deletes that stay in order: a server in a pool. If the pool is gone, another
+/// pool with this server may deliver them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Addressee {
     server: Address,
     pool: Option<Box<str>>,
 }
 
-/// The rest of a file.
+/// The deletes that are left of a file.
 type Rests = HashMap<Addressee, Rest>;
 
-/// Deletes of a file that are left.
+/// The deletes that are left for one destination.
 #[derive(Clone, Debug)]
 struct Rest {
     count: u64,
@@ -84,14 +88,15 @@ impl Addressee {
         Addressee { server: entry.server.clone(), pool: entry.pool.clone() }
     }
 
-    /// As a text of one line.
+    /// The destination as a text of one line.
     fn label(&self) -> String {
         let pool = self.pool.as_deref().map(|pool| format!(" {pool}")).unwrap_or_default();
         format!("{}{pool}", self.server).escape_default().to_string()
     }
 }
 
-/// What is true for the length of a pass: a server that is passed over once is passed over in all later files, so that its deletes stay in order.
+/// The state of one pass. A server that was skipped once is skipped in all later files, so that its
+/// deletes stay in order.
 #[derive(Debug, Default)]
 struct Pass {
     ready: HashMap<Address, bool>,
@@ -103,7 +108,7 @@ struct Due {
     to: u64,
 }
 
-/// Deletes that a server is sent at once, each with its place among those that are due.
+/// Deletes that are sent to one server together, each with its index among those that are due.
 struct Load {
     server: Address,
     deletes: Vec<(usize, Delete)>,
@@ -116,18 +121,18 @@ struct Work {
     report: FileReport,
 }
 
-/// Deletes that are sent at once, and whose replies are waited for then.
+/// The most deletes that are sent before their replies are read.
 const WINDOW: usize = 256;
-/// How often files are read again that made trouble.
+/// How often unreadable files are tried again.
 const FORGIVE_EVERY_S: u64 = 60;
-/// How often the progress of a long file is kept.
+/// How often the progress in a long file is saved.
 const SAVE_EVERY: Duration = Duration::from_secs(1);
 
-/// What became of a delete with all its stops.
+/// The result of a delete and all servers that it was sent to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Fate {
     Done,
-    /// A server has refused it, and would again.
+    /// A server has refused it, and would refuse it again.
     Refused,
     Left(LeftReason),
 }
@@ -156,7 +161,7 @@ impl Replay {
         }
     }
 
-    /// Deletes go elsewhere from now on.
+    /// Uses another configuration for the destinations of deletes.
     pub(crate) fn replace(&mut self, places: Places) {
         self.places = places;
         self.links.values_mut().for_each(Link::forgive);
@@ -168,17 +173,17 @@ impl Replay {
         }
     }
 
-    /// Files that could not be removed are looked at again: the disk may have been full.
+    /// Tries the files again that could not be removed: the disk may have been full.
     fn forgive_files(&mut self) {
         self.known.retain(|_, rests| !rests.is_empty());
     }
 
-    /// Whether a server would be tried now.
+    /// Whether a pass would try to reach this server now.
     pub(crate) fn would_try(&self, server: &Address) -> bool {
         self.links.get(server).is_none_or(Link::is_ready) && self.places.is_up(server)
     }
 
-    /// Whether a file that was read has deletes for a server that would be tried now.
+    /// Whether a file that was read has deletes for a server that a pass would try to reach now.
     pub(crate) fn has_work(&self) -> bool {
         let mut rests = self.known.values().flatten();
         rests.any(|(whom, rest)| rest.reason != LeftReason::Homeless && self.would_try(&whom.server))
@@ -193,7 +198,7 @@ impl Replay {
         is_ready
     }
 
-    /// Replays what can be replayed. Calls `each_file` for each file that was read.
+    /// Replays the files. Calls `each_file` for each file that was read.
     ///
     /// # Errors
     /// When the folder cannot be read.
@@ -268,7 +273,7 @@ impl Replay {
         self.counts.set_left(left, homeless);
     }
 
-    /// Replays a file. `None` if another process has it.
+    /// Replays a file. `None` if another process has locked it.
     fn file(
         &mut self,
         file: &LogFile,
@@ -304,7 +309,7 @@ impl Replay {
         Ok(Some(work.report))
     }
 
-    /// Reads up to the next so many deletes that can be delivered. None are the end of the file.
+    /// Reads up to `most` deletes that can be delivered; an empty result is the end of the file.
     fn fill(&self, work: &mut Work, pass: &mut Pass, most: usize) -> io::Result<Vec<Due>> {
         let mut window = Vec::new();
         while window.len() < most
@@ -346,7 +351,7 @@ impl Replay {
         Ok(window)
     }
 
-    /// Why a server is passed over.
+    /// The reason that a server is skipped.
     fn reason(&self, server: &Address) -> String {
         let failed = self.links.get(server).filter(|link| !link.is_ready());
         failed.map_or("marked as failed".to_owned(), |link| link.reason.clone())
@@ -409,7 +414,7 @@ impl Replay {
         let Due { entry, to } = due;
         let whom = Addressee::of(&entry);
         if let Some(rest) = work.rest.get_mut(&whom) {
-            // What was delivered behind one that has failed is delivered once more.
+            // A delete behind a failed one was delivered, but is delivered again to keep the order.
             rest.count += 1;
             return;
         }
@@ -425,7 +430,7 @@ impl Replay {
             Fate::Left(reason) => {
                 if let LeftReason::Down(reason) = &reason {
                     let link = self.links.entry(entry.server.clone()).or_default();
-                    // If another server takes its place, that has failed.
+                    // If another server has taken its place, this one has failed.
                     if link.is_ready() {
                         link.fail(reason.clone());
                     }

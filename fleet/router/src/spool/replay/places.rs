@@ -1,4 +1,4 @@
-//! Where logged deletes go: to the server that they were logged for, as long as there is one.
+//! Where logged deletes are sent: to the server that they were logged for, while it is configured.
 
 use super::super::entry::{Delete, Entry};
 use crate::config::SharedPlan;
@@ -60,7 +60,8 @@ impl Configured {
 }
 
 impl Places {
-    /// Where a delete goes. Empty if there is no such server any more, and no pool of that name.
+    /// The servers that a delete is sent to. Empty if neither its server nor a pool of that name
+    /// exists any more.
     pub(crate) fn find(&self, entry: &Entry) -> Vec<Stop> {
         match self {
             Places::AsLogged { .. } => vec![(entry.server.clone(), entry.delete.clone())],

@@ -1,32 +1,32 @@
-//! How far a file was replayed, kept beside it, so that the next replay does not begin again. It is no promise: what was delivered since it was last written is delivered
-//! once more, which does no harm to a delete.
+//! The progress of a replay, saved next to each file, so that the next replay continues from there.
+//! The saved place may be behind: deletes since then are sent again, which does no harm.
 
 use guira_disk::{self as disk, Durability, Mode};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A folder that is none of mcrouter's hours, so that its tools leave it alone.
+/// Not a name of mcrouter's folders, so that its tools ignore it.
 const FOLDER: &str = ".replay";
-/// The permissions of the files in it.
+/// The permissions of the progress files.
 const MODE: u32 = 0o666;
 const HEAD: &str = "guira-replay 1";
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Progress {
-    /// Up to here each line was read once: what is no delete was told.
+    /// Every line before this place was read once, and reported if it is no delete.
     pub(crate) read: u64,
-    /// Complete lines that were found and are no deletes.
+    /// The number of complete lines that are no deletes.
     pub(crate) unreadable: u64,
-    /// By whom they are for, as a text of one line: those deletes before this place were delivered.
+    /// For each destination (as one line) the place before which all its deletes were delivered.
     delivered: BTreeMap<String, u64>,
 }
 
-/// Where the progress of a file is kept; `name` is `hour/file`.
+/// The path of a file's progress; `name` is `hour/file`.
 #[derive(Clone, Debug)]
 pub(crate) struct ProgressFile {
     path: PathBuf,
-    /// Where the file goes if it has lines that cannot be read.
+    /// The path to which a file with unreadable lines is moved.
     unreadable: PathBuf,
 }
 
@@ -76,7 +76,7 @@ impl ProgressFile {
         ProgressFile { path: folder.join(&flat), unreadable: folder.join(format!("{flat}.unreadable")) }
     }
 
-    /// Nothing, if nothing is known that makes sense.
+    /// The saved progress; that of a new file if there is none or it is damaged.
     pub(crate) fn load(&self) -> Progress {
         let text = disk::read_to_string(&self.path).ok();
         text.and_then(|text| Progress::parse(&text)).unwrap_or_default()
@@ -87,7 +87,8 @@ impl ProgressFile {
         disk::replace(&self.path, progress.text().as_bytes(), Mode::Masked(MODE), Durability::Unsynced)
     }
 
-    /// The file has no more deletes to deliver: removes both, but keeps a file that has lines which could not be read, out of the way.
+    /// All deletes of the file are delivered: removes the file and its progress. A file with
+    /// unreadable lines is moved away instead.
     pub(crate) fn finish(&self, file: &Path, progress: &Progress) -> io::Result<()> {
         if progress.unreadable > 0 {
             self.path.parent().map_or(Ok(()), disk::create_dir_all)?;
@@ -95,14 +96,14 @@ impl ProgressFile {
         } else {
             disk::remove_file(file)?;
         }
-        // They may not be there, and the folder may have other files.
+        // The progress may be missing, and the folder may have other files.
         let _ = disk::remove_file(&self.path);
         let _ = file.parent().map(disk::remove_dir);
         Ok(())
     }
 }
 
-/// Removes what is kept about files that are gone: `names` has all that are there.
+/// Removes the progress of files that no longer exist; `names` has all existing files.
 pub(crate) fn tidy(root: &Path, names: &[String]) {
     let known: Vec<String> = names.iter().map(|name| name.replace('/', ".")).collect();
     for entry in disk::read_dir(root.join(FOLDER)).into_iter().flatten().flatten() {
@@ -111,7 +112,7 @@ pub(crate) fn tidy(root: &Path, names: &[String]) {
         let of = name.strip_suffix(".new").unwrap_or(&name);
         let is_kept = name.ends_with(".unreadable") || name.starts_with(disk::UNFINISHED);
         if !is_kept && !known.iter().any(|known| known == of) {
-            // Another router may be faster.
+            // Another router may remove it first.
             let _ = disk::remove_file(entry.path());
         }
     }

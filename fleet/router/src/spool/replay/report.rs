@@ -1,12 +1,12 @@
-//! What a replay has done.
+//! The result of a replay.
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileReport {
     pub name: String,
     pub delivered: u64,
-    /// Deletes that servers have refused as wrong, and what was said of the first.
+    /// Deletes that servers have refused as invalid, and the reply to the first of them.
     pub refused: Remarks,
-    /// Complete lines that are no deletes, and why the first is none.
+    /// Complete lines that are no deletes, and the fault of the first of them.
     pub unreadable: Remarks,
     pub end: FileEnd,
     /// Deletes that are left, by server.
@@ -29,16 +29,16 @@ pub enum FileEnd {
     Torn,
 }
 
-/// What has become of a file.
+/// Whether a file was removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FileFate {
     #[default]
     Kept,
-    /// Nothing is left of it to deliver.
+    /// The file has no deletes left.
     Removed,
 }
 
-/// Deletes of a file that were not delivered to a server.
+/// The deletes of a file that are left for one server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Left {
     pub server: String,
@@ -48,7 +48,7 @@ pub struct Left {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LeftReason {
-    /// The server does not take them now.
+    /// The server does not accept them now.
     Down(String),
     /// The configuration has neither the server nor a pool of that name.
     Homeless,
@@ -62,7 +62,7 @@ pub struct ReplayReport {
     pub refused: u64,
     pub unreadable: u64,
     pub left: u64,
-    /// Files that somebody else writes to or replays, or that mcrouter may still write to.
+    /// Files that another process writes to or replays, or that mcrouter may still write to.
     pub busy: u64,
     pub errors: u64,
 }
@@ -87,7 +87,7 @@ impl ReplayReport {
         self.errors += u64::from(file.error.is_some());
     }
 
-    /// Whether there is nothing left to do.
+    /// Whether all deletes were delivered.
     pub fn is_complete(&self) -> bool {
         self.left == 0 && self.busy == 0 && self.errors == 0
     }

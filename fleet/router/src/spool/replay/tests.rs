@@ -23,7 +23,7 @@ use std::time::Duration;
 
 const NOW: u64 = 1_800_000_000;
 
-/// A server that deletes whatever it is told, and keeps the keys.
+/// A server that accepts every delete, and records the keys.
 struct Fake {
     address: Address,
     keys: Arc<Mutex<Vec<String>>>,
@@ -64,8 +64,9 @@ impl Fake {
     }
 }
 
-/// Where nobody listens: a free port of 127.0.0.1 could be the next server's. Another place each time.
-fn nobody() -> Address {
+/// Another address at each call on which no process listens. A free port of 127.0.0.1 might be
+/// given to the next server.
+fn refusing_address() -> Address {
     static LAST: AtomicU8 = AtomicU8::new(0);
     let last = LAST.fetch_add(1, Ordering::Relaxed) + 1;
     Address::Tcp { host: format!("127.1.1.{last}").into(), port: 21_211 }
@@ -81,7 +82,7 @@ impl Folder {
         Folder(folder)
     }
 
-    /// Writes a file of ours that was begun then.
+    /// Writes a file of this router that was started at `since`.
     fn write(&self, since: u64, content: &[u8]) -> PathBuf {
         self.write_as(since, &names::Naming::new("s", "r").next(since, 1), content)
     }
@@ -102,11 +103,11 @@ impl Folder {
         Replay::new(self.0.clone(), places, 1_000_000, Arc::default(), manner, takes)
     }
 
-    /// What is there, without folders.
+    /// All files, without folders.
     fn files(&self) -> Vec<String> {
         let mut files = Vec::new();
         for folder in disk::read_dir(&self.0).unwrap() {
-            // It may be removed meanwhile.
+            // The file may be removed at the same time.
             for file in disk::read_dir(folder.unwrap().path()).into_iter().flatten() {
                 let path = file.unwrap().path();
                 files.push(path.strip_prefix(&self.0).unwrap().display().to_string());
@@ -149,7 +150,7 @@ fn pass(replay: &mut Replay) -> (ReplayReport, Vec<FileReport>) {
     pass_until(replay, usize::MAX)
 }
 
-/// Is told to end when it has waited so often.
+/// A pass whose replay ends after this many waits.
 fn pass_until(replay: &mut Replay, mut waits: usize) -> (ReplayReport, Vec<FileReport>) {
     let mut files = Vec::new();
     let mut wait = |_| {
@@ -181,7 +182,7 @@ fn all_files_are_delivered_in_order_and_removed() {
 
 #[test]
 fn what_a_server_is_not_there_for_is_kept_and_only_that_is_delivered_later() {
-    let (folder, up, down) = (Folder::new("down"), Fake::start(), nobody());
+    let (folder, up, down) = (Folder::new("down"), Fake::start(), refusing_address());
     let content =
         [lines(&up.address, keys("a", 300)), lines(&down, keys("b", 5)), lines(&up.address, keys("c", 300))]
             .concat();
@@ -196,11 +197,11 @@ fn what_a_server_is_not_there_for_is_kept_and_only_that_is_delivered_later() {
     assert_eq!((files[0].left[0].count, &files[0].left[0].server), (5, &down.to_string()));
     assert!(matches!(files[0].left[0].reason, LeftReason::Down(_)), "{files:?}");
     assert_eq!(up.take(), [keys("a", 300), keys("c", 300), keys("e", 1)].concat());
-    // It is left alone for a while, and so are the files.
+    // The server is skipped for a while, and so are its files.
     assert!(!replay.has_work() && !replay.would_try(&down));
     let (report, files) = pass(&mut replay);
     assert_eq!((report.left, files.len(), up.take().len(), counts.left()), (7, 0, 0, 7));
-    // After a restart nothing is known but what is in the folder.
+    // After a restart only the files in the folder are known.
     let (report, _) = pass(&mut folder.replay(as_logged()));
     assert_eq!((report.delivered, report.left, up.take().len()), (0, 7, 0));
     assert_eq!(disk::read(&path).unwrap(), content, "the file is as it was");
@@ -267,7 +268,7 @@ fn what_is_no_delete_is_skipped_and_kept_out_of_the_way() {
 
 #[test]
 fn garbage_is_counted_once_however_often_its_file_is_read() {
-    let (folder, down) = (Folder::new("once"), nobody());
+    let (folder, down) = (Folder::new("once"), refusing_address());
     folder.write(NOW - 5000, &[b"garbage\n".to_vec(), lines(&down, keys("a", 1))].concat());
     let counts: Vec<u64> = (0..3).map(|_| pass(&mut folder.replay(as_logged())).0.unreadable).collect();
     assert_eq!(counts, [1, 0, 0]);
@@ -392,7 +393,7 @@ fn configured(servers: &[&Address]) -> Places {
 
 #[test]
 fn a_server_that_is_gone_from_the_configuration_is_replaced_by_its_pool() {
-    let (folder, server, gone) = (Folder::new("gone"), Fake::start(), nobody());
+    let (folder, server, gone) = (Folder::new("gone"), Fake::start(), refusing_address());
     let of = |pool, key| line_of(&gone, pool, key);
     folder.write(
         NOW - 5000,
@@ -408,9 +409,9 @@ fn a_server_that_is_gone_from_the_configuration_is_replaced_by_its_pool() {
     assert_eq!((server.take(), report.removed), (["a", "b", "c", "e"].map(str::to_owned).to_vec(), 1));
     assert_eq!((files[1].left[0].count, &files[1].left[0].reason), (1, &LeftReason::Homeless));
     assert_eq!((counts.left(), counts.homeless()), (0, 2), "{files:?}");
-    // It is looked for again when the configuration changes.
+    // The destination is checked again when the configuration changes.
     assert!(!replay.has_work());
-    replay.replace(configured(&[&server.address, &nobody()]));
+    replay.replace(configured(&[&server.address, &refusing_address()]));
     assert!(replay.has_work());
     pass(&mut replay);
     assert_eq!((counts.homeless(), server.take().len()), (2, 0));
@@ -424,7 +425,7 @@ fn a_server_that_is_gone_from_the_configuration_is_replaced_by_its_pool() {
 
 #[test]
 fn what_is_delivered_by_a_pool_goes_to_the_server_that_the_pool_chooses() {
-    let (folder, gone) = (Folder::new("pool"), nobody());
+    let (folder, gone) = (Folder::new("pool"), refusing_address());
     let servers = [Fake::start(), Fake::start(), Fake::start()];
     let content: Vec<u8> = keys("k", 300).iter().flat_map(|key| line_of(&gone, Some("P"), key)).collect();
     folder.write(NOW - 5000, &content);

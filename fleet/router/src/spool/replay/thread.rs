@@ -1,4 +1,4 @@
-//! The thread that replays what the router has logged, once servers are back.
+//! The thread that replays the router's logged deletes once their servers are up again.
 
 use super::super::counts::LogCounts;
 use super::super::writer::{Order, Orders, Unsealed};
@@ -15,9 +15,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often servers are looked at.
+/// How often the health of servers is checked.
 const TICK: Duration = Duration::from_millis(250);
-/// How often the folder is, where others may have left files; and while somebody has some that will be left.
+/// How often the folder is listed, since other processes may have left files; and how often while
+/// another process holds some of them.
 const LIST_EVERY: Duration = Duration::from_secs(10);
 const LIST_BUSY: Duration = Duration::from_secs(1);
 
@@ -28,9 +29,9 @@ pub(crate) struct Replayer {
     plan: SharedPlan,
     orders: Orders,
     unsealed: Arc<Unsealed>,
-    /// It ends when the other end is gone.
+    /// The replay ends when the sender is dropped.
     end: Receiver<()>,
-    /// Whether the folder could be read the last time.
+    /// The result of the last listing.
     folder: Result<(), io::ErrorKind>,
 }
 
@@ -50,7 +51,7 @@ impl Replayer {
         Ok(Replayer { replay, shared, plan, orders, unsealed, end, folder: Ok(()) })
     }
 
-    /// Runs until the owner ends it.
+    /// Runs until its owner ends it.
     pub(crate) fn run(mut self) {
         let mut looked: Option<Stopwatch> = None;
         let mut pause = LIST_EVERY;
@@ -62,7 +63,7 @@ impl Replayer {
                 looked = Some(Stopwatch::start());
             }
             if self.unsealed.has(|server| self.replay.would_try(server)) {
-                // The file is there by the next time. If the order is not taken, the router ends.
+                // The sealed file is found by the next pass. An error means that the router ends.
                 let _ = self.orders.send(Order::Seal);
                 looked = None;
             }
@@ -84,7 +85,7 @@ impl Replayer {
         }
     }
 
-    /// Returns after which time there may be something new.
+    /// Returns the time until the next pass.
     fn pass(&mut self) -> Duration {
         let end = &self.end;
         let done = self.replay.pass(wall_clock(), &mut |time| wait(end, time), &mut report);
@@ -109,7 +110,7 @@ fn wait(end: &Receiver<()>, time: Duration) -> Signal {
     }
 }
 
-/// Logs what came of a file.
+/// Logs the result of a file.
 fn report(file: &FileReport) {
     let name = &file.name;
     let left: u64 = file.left.iter().map(|left| left.count).sum();

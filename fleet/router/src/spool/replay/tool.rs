@@ -20,7 +20,7 @@ pub struct ReplayOptions {
     /// By which configuration; without one each delete goes to the server of its line.
     pub routing: Option<RouterOptions>,
     pub rate: NonZeroU32,
-    /// How long a server may take that no configuration tells anything of.
+    /// The timeout of a server that no configuration contains.
     pub timeout: Duration,
     pub manner: ReplayManner,
     pub takes: ReplayTakes,

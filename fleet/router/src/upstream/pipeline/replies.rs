@@ -20,7 +20,7 @@ pub(super) enum Next {
     Unknown,
 }
 
-/// What follows a value that is too long.
+/// The part behind a long value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AfterValue {
     Reply,
@@ -38,9 +38,9 @@ pub(crate) enum Parsed<'a> {
     OwnReply(usize),
     /// Bytes that no request waits for.
     Discarded(usize),
-    /// An incomplete reply, and its length as far as it is known.
+    /// An incomplete reply, and its length if known.
     Incomplete(usize),
-    /// No possible reply to the first request.
+    /// The bytes cannot be a reply to the first request.
     Invalid,
 }
 
@@ -317,8 +317,7 @@ impl Pipeline {
         self.next = Next::End;
     }
 
-    /// Nothing that arrives from now on is a reply: the server may have executed a value as
-    /// commands.
+    /// Trusts no further bytes: the server may have executed a value as commands.
     pub(in crate::upstream) fn distrust(&mut self) {
         self.next = Next::Unknown;
     }
@@ -339,7 +338,7 @@ impl Pipeline {
             .filter(|answer| answer.outcome.is_error() || client::belongs(text, line, value.is_some()))
     }
 
-    /// The key of a get as it was requested.
+    /// The key of a get in the request's form.
     #[inline]
     pub(in crate::upstream) fn key_of(&self, request: &Outstanding) -> &[u8] {
         self.buffer.slice(request.position, usize::from(request.key_length))

@@ -131,7 +131,7 @@ impl SendBuffer {
         self.held_from = Some(self.end());
     }
 
-    /// Where bytes are held back, if any are.
+    /// The position from which bytes are held back, if any are.
     pub(super) fn held_from(&self) -> Option<u64> {
         self.held_from
     }

@@ -1,4 +1,5 @@
-//! Arrays, objects and strings: what is in them, parts of them, several of them as one. Positions and lengths in strings are bytes.
+//! Functions on arrays, objects and strings: their size, items, parts and combinations. Positions
+//! and lengths in strings are in bytes.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -148,7 +149,7 @@ fn slice(call: &Call<'_>) -> Outcome<Rc<Json>> {
     call.result(value)
 }
 
-/// Where a slice begins and where it has ended, within `length`.
+/// The begin and the end of a slice, within `length`.
 fn bounds(call: &Call<'_>, length: usize) -> Outcome<(usize, usize)> {
     let from = usize::try_from(call.integer(1)?.max(0)).unwrap_or(usize::MAX);
     let end = usize::try_from(call.integer(2)?.saturating_add(1).max(0)).unwrap_or(usize::MAX);
@@ -156,7 +157,7 @@ fn bounds(call: &Call<'_>, length: usize) -> Outcome<(usize, usize)> {
     Ok((from.min(end), end))
 }
 
-/// What is between the delimiters; one more piece than there are of them.
+/// The pieces between the delimiters; one more than there are delimiters.
 fn split(call: &Call<'_>) -> Outcome<Rc<Json>> {
     let (text, delimiter) = (call.text(0)?, call.text(1)?);
     let count = if delimiter.is_empty() { 0 } else { text.matches(&*delimiter).count() };

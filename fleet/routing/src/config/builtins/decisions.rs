@@ -1,4 +1,4 @@
-//! Conditions, what depends on them, and what asks about the surroundings.
+//! Built-ins for conditions and branches, and those that inspect values and the environment.
 
 use std::cmp::Ordering;
 use std::net::IpAddr;
@@ -68,7 +68,7 @@ fn import(call: &Call<'_>) -> Outcome<Rc<Json>> {
     }
 }
 
-/// What is no address is not local.
+/// A text that is no address is not local.
 fn is_local_ip(call: &Call<'_>) -> Outcome<Rc<Json>> {
     let text = call.text(0)?;
     let bare = text.strip_prefix('[').and_then(|inner| inner.strip_suffix(']')).unwrap_or(&text);

@@ -1,4 +1,5 @@
-//! What depends on hashes and on chance. The results are mcrouter's, so that a choice made by a configuration does not change with the router.
+//! Built-ins that use hashes or random numbers. Their results are mcrouter's, so that a choice made
+//! by a configuration stays the same when the router is replaced.
 
 use std::rc::Rc;
 
@@ -42,7 +43,7 @@ fn weighted_hash(call: &Call<'_>) -> Outcome<Rc<Json>> {
     call.expander.spend(members.len() as u64, call.place())?;
     let mut weights = Vec::with_capacity(members.len());
     for (name, weight) in members {
-        // mcrouter takes what is slightly below 0 for 0.
+        // mcrouter takes a value slightly below 0 for 0.
         weights.push(weight.number(name, -0.01..=f64::MAX)?.max(0.0));
     }
     let sum = weights.iter().fold(0.0, |sum, weight| sum + weight);
@@ -102,7 +103,7 @@ impl MinStd {
         Self((u64::from(seed) % Self::MODULUS).max(1))
     }
 
-    /// One of `0..count`, as libstdc++'s `uniform_int_distribution` finds it.
+    /// A random number in `0..count`, as libstdc++'s `uniform_int_distribution` computes it.
     fn below(&mut self, count: u64) -> u64 {
         let numbers = Self::MODULUS - 2;
         let scale = numbers / count;

@@ -1,5 +1,5 @@
-//! Loops over the items of an array or the members of an object. What is done with each is expanded in a scope in which `%item%` and
-//! `%key%` are set, or what the loop calls them.
+//! Loops over the items of an array or the members of an object. Each pass is expanded in a scope
+//! with `%item%` and `%key%`, or the names that the loop gives them.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -224,7 +224,7 @@ fn foreach(expander: &Expander<'_>, json: &Json, scope: &Scope<'_>) -> Outcome<J
     Ok(Json { place: json.place.clone(), value })
 }
 
-/// What `foreach` has put together so far. The first part says what it is.
+/// The result of `foreach` so far. The first part determines its type.
 enum Sum {
     Nothing,
     Items(Vec<Json>),

@@ -15,9 +15,10 @@ pub(crate) struct BuiltIn {
 }
 
 pub(crate) enum Form {
-    /// Has parameters and both forms. An argument is expanded when the built-in reads it.
+    /// Has parameters, and may be called in either form. An argument is expanded when the built-in
+    /// reads it.
     Call(&'static [Parameter], fn(&Call<'_>) -> Outcome<Rc<Json>>),
-    /// Only the form of an object, in which some members are expanded in a scope of their own.
+    /// May be called only as an object. Some of its members are expanded in a scope of their own.
     Object(fn(&Expander<'_>, &Json, &Scope<'_>) -> Outcome<Json>),
 }
 
@@ -42,7 +43,7 @@ pub(crate) struct Call<'c> {
     arguments: Vec<Option<Arg<'c>>>,
 }
 
-/// An argument as it is written.
+/// An argument as written in the configuration.
 #[derive(Clone, Copy)]
 enum Arg<'c> {
     Text(&'c str),
@@ -143,7 +144,7 @@ impl<'c> Call<'c> {
         self.fail(format!("{:?} is {}, {what} expected", self.parameters[at].name, json.kind()))
     }
 
-    /// Accounts for a walk over what is directly in `json`.
+    /// Charges a walk over the direct members of `json` to the budget.
     pub(crate) fn spend_on(&self, json: &Json) -> Outcome<()> {
         let size = match &json.value {
             Value::Array(items) => items.len() as u64,

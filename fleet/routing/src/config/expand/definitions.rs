@@ -11,7 +11,7 @@ use super::{Outcome, Trouble};
 pub(super) struct Macro {
     name: Arc<str>,
     parameters: Vec<Parameter>,
-    /// Those that come first and have neither a default nor the mark `optional`.
+    /// The first parameters, which have neither a default nor the mark `optional`.
     required: usize,
     result: Json,
 }
@@ -21,7 +21,7 @@ struct Parameter {
     default: Option<Rc<Json>>,
 }
 
-/// A constant, or a parameter of the router. It is expanded when it is first asked for.
+/// A constant, or a parameter of the router. It is expanded on its first use.
 pub(super) struct Constant(RefCell<State>);
 
 #[derive(Clone)]
@@ -29,7 +29,7 @@ enum State {
     Unexpanded(Rc<Json>),
     Open,
     Value(Rc<Json>),
-    /// Of the router: it stands where it is used.
+    /// A parameter of the router, which needs no expansion.
     Global(Value),
 }
 
@@ -85,7 +85,7 @@ impl Macro {
         Ok(values)
     }
 
-    /// The same, if it is called by an object.
+    /// Binds the members of an object that is a call.
     pub(super) fn bind_members(
         &self,
         json: &Json,
@@ -130,7 +130,7 @@ impl Parameter {
         if default.is_some() && optional == Some(false) {
             return Err(json.error(format!("the parameter {name:?} has a default and is not optional")));
         }
-        // A default of null is none, but makes the parameter optional.
+        // A default of null is no default, but makes the parameter optional.
         let is_required = default.is_none() && optional != Some(true);
         let default = default.filter(|json| !matches!(json.value, Value::Null));
         Ok((Self { name, default: default.map(|json| Rc::new(json.clone())) }, is_required))
@@ -142,7 +142,7 @@ impl Constant {
         Self(RefCell::new(State::Unexpanded(json)))
     }
 
-    /// A parameter of the router, which is as it is.
+    /// A parameter of the router.
     pub(super) fn global(value: &Value) -> Self {
         Self(RefCell::new(State::Global(value.clone())))
     }

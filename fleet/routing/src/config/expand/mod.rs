@@ -1,7 +1,8 @@
 //! The preprocessor: expands macros, calls of built-ins, parameters and imports.
 //!
-//! What a value becomes depends on what it is: a string that begins with `@` is a call, in any other string `%name%` is replaced;
-//! an object whose `type` names a macro or a built-in is a call as well; everything else is expanded member by member.
+//! The expansion depends on the kind of a value: a string that begins with `@` is a call, and in
+//! any other string `%name%` is replaced; an object whose `type` names a macro or a built-in is a
+//! call as well; everything else is expanded member by member.
 
 mod call;
 mod define;
@@ -41,10 +42,10 @@ pub(super) struct Expander<'e> {
 
 #[derive(Default)]
 struct Imports {
-    /// All, in the order in which they were asked for.
+    /// All imports, in the order of their first use.
     names: Vec<Arc<str>>,
     results: HashMap<Arc<str>, Rc<Json>>,
-    /// Those that are just expanded, each imported by the one before it.
+    /// The imports in progress, each from the one before it.
     open: Vec<Arc<str>>,
 }
 
@@ -243,7 +244,7 @@ impl<'e> Expander<'e> {
         Ok(Json { place: json.place.clone(), value: result.into_value() })
     }
 
-    /// What the object comes to, if `kind` names a macro or a built-in.
+    /// The result of the object, if `kind` names a macro or a built-in.
     fn call_by_object(&self, kind: &Arc<str>, json: &Json, scope: &Scope<'_>) -> Outcome<Option<Rc<Json>>> {
         let row = self.built_ins.get(&**kind);
         if let Some(Form::Object(run)) = row.map(|row| &row.form) {
@@ -303,10 +304,10 @@ impl<'e> Expander<'e> {
         self.copy_at(json, &json.place)
     }
 
-    /// A copy that is to stand in a value that is expanded at the current nesting. `place` is for errors.
+    /// A copy for a value that is expanded at the current nesting. `place` is for errors.
     ///
-    /// Nothing but a copy makes a result deeper than the expansion that makes it: with this limit no value ever has more than
-    /// `RESULT_NESTING` levels.
+    /// Only a copy makes a result deeper than the expansion that makes it: with this limit no value
+    /// ever has more than `RESULT_NESTING` levels.
     fn copy_at(&self, json: &Json, place: &Place) -> Outcome<Json> {
         self.copy_level(json, self.nesting.get(), place)
     }
@@ -333,7 +334,7 @@ impl<'e> Expander<'e> {
         Ok(Json { place: json.place.clone(), value })
     }
 
-    /// What the file comes to. It is read once.
+    /// The expanded file, which is read once.
     pub(super) fn import(&self, name: &Arc<str>, place: &Place) -> Outcome<Rc<Json>> {
         {
             let imports = &mut *self.imports.borrow_mut();
@@ -362,7 +363,7 @@ impl<'e> Expander<'e> {
         Ok(result)
     }
 
-    /// From now on, an import of this name comes to `result`.
+    /// Makes `result` the value of further imports of this name.
     pub(super) fn remember_import(&self, name: &Arc<str>, result: &Rc<Json>) {
         self.imports.borrow_mut().results.insert(Arc::clone(name), Rc::clone(result));
     }

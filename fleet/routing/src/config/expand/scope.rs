@@ -1,4 +1,4 @@
-//! What `%name%` stands for in one place: parameters of the macro, variables, items of a loop.
+//! The values of `%name%` in one place: parameters of the macro, variables, items of a loop.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -40,12 +40,12 @@ impl<'s> Scope<'s> {
         Ok(())
     }
 
-    /// Adds a value that is expanded when it is asked for.
+    /// Adds a value that is expanded on its first use.
     pub(crate) fn add_unexpanded(&self, name: &Arc<str>, value: Json) {
         self.set(name, Meaning::Unexpanded(Rc::new(value)));
     }
 
-    /// Gives a name of this scope another value.
+    /// Changes the value of a name in this scope.
     pub(crate) fn assign(&self, name: &Arc<str>, value: Rc<Json>) {
         self.set(name, Meaning::Value(value));
     }

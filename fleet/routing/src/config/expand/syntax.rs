@@ -1,6 +1,6 @@
 //! Calls within strings: `@name(argument, @inner(%a%), …)`. A backslash takes the meaning from the character after it.
 
-/// What mcrouter trims: C's `isspace`.
+/// The characters that mcrouter trims: C's `isspace`.
 fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }
@@ -10,8 +10,9 @@ pub(super) fn is_plain(text: &str) -> bool {
     !text.starts_with('@') && !text.contains(['%', '\\'])
 }
 
-/// Where `wanted` comes first without a backslash before it; what comes before it is added to `result` without its backslashes.
-/// None if there is none, and then all of the text is added. A backslash at the end is dropped.
+/// Finds the first `wanted` without a backslash before it, and appends the text before it to
+/// `result` without backslashes. `None` if there is none; then the whole text is appended. A
+/// backslash at the end is dropped.
 pub(super) fn unescape_until(text: &str, wanted: char, result: &mut String) -> Option<usize> {
     let mut characters = text.char_indices();
     while let Some((at, character)) = characters.next() {
@@ -24,7 +25,7 @@ pub(super) fn unescape_until(text: &str, wanted: char, result: &mut String) -> O
     None
 }
 
-/// The name, and the arguments as they are written. The text begins with `@`.
+/// The name and the raw arguments of a call. The text begins with `@`.
 pub(super) fn call(text: &str) -> Result<(&str, Vec<&str>), String> {
     let Some(opening) = find(text, b'(') else { return Ok((&text[1..], Vec::new())) };
     let inner = text[opening + 1..].strip_suffix(')');
@@ -58,7 +59,7 @@ fn arguments(mut text: &str) -> Result<Vec<&str>, String> {
     Ok(arguments)
 }
 
-/// Where the byte, an ASCII character, comes first without a backslash before it.
+/// The position of the first such byte, an ASCII character, without a backslash before it.
 fn find(text: &str, wanted: u8) -> Option<usize> {
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -99,7 +100,7 @@ fn trim(text: &str) -> &str {
     {
         let backslashes = before.iter().rev().take_while(|&&byte| byte == b'\\').count();
         if backslashes > 0 {
-            // Of an even number, each two are a backslash, and the blank is a plain one.
+            // An even number of backslashes stands for half as many, and the blank is a plain one.
             bytes = if backslashes % 2 == 0 { before } else { bytes };
             break;
         }

@@ -35,13 +35,13 @@ impl Trouble {
         self.0.is_limit
     }
 
-    /// It is in the member with this name.
+    /// Records the member that contains the error.
     pub(crate) fn in_member(mut self, name: &str) -> Self {
         self.0.member.get_or_insert_with(|| name.into());
         self
     }
 
-    /// It is in a macro or an import that was reached from elsewhere.
+    /// Records the macro or import, used elsewhere, that contains the error.
     pub(crate) fn via(mut self, what: impl FnOnce() -> String) -> Self {
         if self.0.via.len() < VIA_MAX {
             self.0.via.push(what());

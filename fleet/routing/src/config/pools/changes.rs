@@ -1,17 +1,17 @@
-//! What `guira fleet` says of servers that keys move between while a pool changes.
+//! The moves that `guira fleet` writes into a pool while keys move between servers.
 
 use super::super::json::{ConfigError, Json};
 use super::Target;
 
-/// How far the keys of one server have moved to another one. Routers hear of each step at different times: those of two that follow
-/// each other agree about every delete.
+/// How far the keys of one server have moved to another one. Routers learn of each step at
+/// different times; routers in two successive stages agree about every delete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// The former server has the keys, and deletes go to both.
     Announced,
     /// The new one has them, and is filled from the former one.
     Warming,
-    /// It is not filled any more. Deletes go to both, for routers that still fill it.
+    /// The new server is no longer filled. Deletes go to both, for routers that still fill it.
     Ending,
 }
 

@@ -19,15 +19,15 @@ pub use changes::{Handover, Resize, Stage};
 pub use server::{Address, Security};
 pub use service::SRV;
 
-/// A pool as it is configured. What is `None` is up to the router's options.
+/// A configured pool. The router's options replace each `None`.
 #[derive(Clone, Debug)]
 pub struct Pool {
     pub name: Arc<str>,
     pub place: Place,
-    /// In the order of the text, which hashes depend on unless there are slots.
+    /// In the order of the text, on which hashes depend unless there are slots.
     pub servers: Vec<Server>,
     pub server_timeout: Option<Duration>,
-    /// As long as the server timeout unless it is given.
+    /// The default is the server timeout.
     pub connect_timeout: Option<Duration>,
     pub region: Option<Arc<str>>,
     pub cluster: Option<Arc<str>>,
@@ -37,17 +37,18 @@ pub struct Pool {
     pub tko_thresholds: Option<TkoThresholds>,
     /// A request for a pool without servers fails, instead of getting the reply of a miss.
     pub error_on_empty: bool,
-    /// Requests are sent although their deadline is over.
+    /// Requests are sent even after their deadline.
     pub disable_request_deadline_check: Option<bool>,
-    /// The most requests under way at once.
+    /// The most requests in flight.
     pub max_outstanding: Option<u64>,
-    /// Ours, as twemproxy has it: while a server is out, its keys are those of others. Where it is said, if it is.
+    /// An extension, as in twemproxy: while a server is down, other servers take its keys. The
+    /// place of the member, if it is set.
     pub auto_eject_hosts: Option<Place>,
-    /// Ours: how servers are asked for leases.
+    /// An extension: the syntax in which leases are requested.
     pub leases: Leases,
-    /// For hashes that need them: a tag a server.
+    /// For hashes that need them: one tag for each server.
     pub tags: Option<Vec<Arc<str>>>,
-    /// Ours: it becomes larger or smaller.
+    /// An extension: the pool is being resized.
     pub resize: Option<Resize>,
 }
 
@@ -91,17 +92,18 @@ pub struct Qos {
     pub path: Option<u8>,
 }
 
-/// What servers are sent in place of lease-get and lease-set.
+/// The commands that replace lease-get and lease-set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Leases {
-    /// The same, if they know these.
+    /// lease-get and lease-set themselves.
     #[default]
     Native,
     /// Meta commands, which memcached knows since 1.6.
     Meta,
 }
 
-/// With more than `upper` servers out of use, the pool uses them all again until fewer than `lower` are.
+/// With more than `upper` failed servers, the pool uses all of them again until fewer than `lower`
+/// are failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TkoThresholds {
     pub upper: u32,
@@ -110,18 +112,18 @@ pub struct TkoThresholds {
 
 #[derive(Debug)]
 pub struct PoolsRead {
-    /// To be watched, beside those of the configuration.
+    /// Further imports to watch.
     pub imports: Vec<Arc<str>>,
     pub warnings: Vec<ConfigError>,
 }
 
-/// The pools of a configuration, each read when it is asked for.
+/// The pools of a configuration, each of which is read on its first use.
 pub struct Pools<'s> {
     sources: &'s dyn Sources,
     definitions: HashMap<Arc<str>, Rc<Json>>,
-    /// Names of those that the configuration defines, in the order of the text.
+    /// The names of the defined pools, in the order of the text.
     names: Vec<Arc<str>>,
-    /// Those that were asked for, and those that they inherit from.
+    /// The pools that were used, and those that they inherit from.
     used: HashSet<Arc<str>>,
     read: HashMap<Arc<str>, Arc<Pool>>,
     imports: Vec<Arc<str>>,
@@ -130,7 +132,7 @@ pub struct Pools<'s> {
 }
 
 impl<'s> Pools<'s> {
-    /// Those in `pools` of an expanded configuration.
+    /// The pools in `pools` of an expanded configuration.
     pub fn new(config: &Json, sources: &'s dyn Sources) -> Result<Self, ConfigError> {
         let mut definitions = HashMap::new();
         let mut names = Vec::new();
@@ -156,7 +158,7 @@ impl<'s> Pools<'s> {
         self.named(name, &json.place)
     }
 
-    /// Reads the pools that nobody asked for as well: what is wrong with them is a warning.
+    /// Reads the unused pools too; their faults are warnings.
     pub fn finish(mut self) -> PoolsRead {
         for name in std::mem::take(&mut self.names) {
             if self.used.contains(&name) {
@@ -167,7 +169,7 @@ impl<'s> Pools<'s> {
                 self.warnings.push(error);
             }
         }
-        // What several pools inherit is read for each.
+        // The definition that several pools inherit is read for each of them.
         let mut seen = HashSet::new();
         self.warnings.retain(|warning| seen.insert(warning.to_string()));
         PoolsRead { imports: self.imports, warnings: self.warnings }

@@ -164,11 +164,11 @@ fn texts(items: &[Json]) -> Result<Vec<Arc<str>>, ConfigError> {
     items.iter().map(|json| json.shared_text("tags").cloned()).collect()
 }
 
-/// What all servers of a pool have in common unless they say otherwise.
+/// The transport settings of a pool, unless a server has its own.
 struct Transport {
     port: Option<u16>,
     security: Security,
-    /// Of these all, whatever they say.
+    /// Overrides the settings of all servers.
     security_override: Option<Security>,
 }
 
@@ -205,7 +205,7 @@ impl Transport {
                 let parsed = server::parse(text, self.port);
                 let (address, own) =
                     parsed.map_err(|reason| json.error(format!("server {text:?} {reason}")))?;
-                // Within a host there is none.
+                // Connections within a host are plain.
                 let common =
                     if matches!(address, Address::Unix(_)) { Security::Plain } else { self.security };
                 let forced = self.security_override.filter(|_| matches!(address, Address::Tcp { .. }));
@@ -273,7 +273,7 @@ fn tko_thresholds(
     Ok(thresholds)
 }
 
-/// What lists beside `servers` say of each.
+/// Applies the lists next to `servers` that have an entry for each server.
 fn columns(
     servers: &mut [Server],
     members: &mut Definitions<'_>,
@@ -311,7 +311,7 @@ fn columns(
     Ok(())
 }
 
-/// Which servers have others beside them that have or get the same keys; null for those that have none.
+/// The other server in a handover of each server's keys; null for those without one.
 fn handovers(
     servers: &mut [Server],
     members: &mut Definitions<'_>,
@@ -349,7 +349,8 @@ fn only_one<T: std::hash::Hash + Eq + std::fmt::Debug>(
     }
 }
 
-/// As mcrouter takes a list of another length: what is too much is left out, and who has none gets half.
+/// Sets the weights of servers. As in mcrouter, the list may have another length: extra weights are
+/// ignored, and a missing one is a half.
 fn weights(
     servers: &mut [Server],
     members: &mut Definitions<'_>,

@@ -1,4 +1,5 @@
-//! A server as it is written: `host:port`, `[v6]:port` or `unix:path`, and after it protocol, security and compression.
+//! Parses a server: `host:port`, `[v6]:port` or `unix:path`, and after it protocol, security and
+//! compression.
 
 use std::fmt;
 use std::sync::Arc;
@@ -35,7 +36,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// The address, and what is written after it: protocol, security and compression.
+/// Splits a server into its address and the rest: protocol, security and compression.
 fn split(text: &str, port_override: Option<u16>) -> Result<(Address, &str), String> {
     let (path, rest) = match text.strip_prefix("unix:") {
         Some(rest) => {
@@ -121,7 +122,8 @@ pub(super) fn replaced_protocol(text: &str) -> Option<&str> {
     rest.split(':').next().filter(|name| is_replaced(name))
 }
 
-/// Whether servers with this protocol are sent the text protocol instead: mcrouter tells protocols apart by the first bytes.
+/// Whether the router uses the text protocol in place of this protocol, which servers of mcrouter
+/// detect by the first bytes.
 pub(super) fn is_replaced(protocol: &str) -> bool {
     ["caret", "thrift"].iter().any(|known| protocol.eq_ignore_ascii_case(known))
 }
@@ -174,7 +176,7 @@ mod tests {
         ];
         for (text, address, security) in cases {
             assert_eq!(parse(text, None), Ok((address.clone(), security)), "{text}");
-            // What is written is read as the same.
+            // The output is parsed to the same address.
             assert_eq!(parse(&address.to_string(), None), Ok((address, None)), "{text}");
         }
     }

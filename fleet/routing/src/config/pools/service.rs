@@ -2,10 +2,10 @@
 
 use super::super::json::{ConfigError, Json, Value};
 
-/// What is in front of the name of an SRV record.
+/// The prefix of an SRV record's name.
 pub const SRV: &str = "srv:";
 
-/// Bytes of a name in DNS, and of one of its labels.
+/// The longest name in DNS, and the longest label, in bytes.
 const NAME_MAX: usize = 253;
 const LABEL_MAX: usize = 63;
 
@@ -22,7 +22,7 @@ pub(super) fn record(servers: &Json) -> Result<Option<(&str, &Json)>, ConfigErro
     }
 }
 
-/// What is wrong with a name.
+/// The fault of a name, if it has one.
 fn fault(name: &str) -> Option<&'static str> {
     let name = name.strip_suffix('.').unwrap_or(name);
     let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);

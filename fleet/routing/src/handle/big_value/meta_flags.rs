@@ -4,30 +4,32 @@ use super::BIG;
 use crate::request::{Dialect, Request};
 use crate::step::{Cx, Shown, Text};
 
-/// With more flags than this, in bytes, requests pass as they are.
+/// Requests with more bytes of flags than this pass unchanged.
 const FLAGS_MAX: usize = 240;
 
 fn has(request: &Request<'_>, letter: u8) -> bool {
     request.meta.split(|byte| *byte == b' ').any(|flag| flag.first() == Some(&letter))
 }
 
-/// Whether a request passes as it is: a get that wants no value, or a store whose pieces would not have a key of text.
+/// Whether a request passes unchanged: a get that wants no value, or a store whose pieces could not
+/// have text keys.
 pub(super) fn passes(request: &Request<'_>, needed: u8, excluded: u8) -> bool {
     request.dialect == Dialect::Meta
         && (request.meta.len() > FLAGS_MAX || !(needed == 0 || has(request, needed)) || has(request, excluded))
 }
 
-/// What is asked in place of these flags of a get, so that its reply tells the item's flags.
+/// The flags of a get with `f` added if the client does not request it, since the handle needs the
+/// item's flags.
 pub(super) fn with_flags(cx: &mut Cx<'_>, request: &Request<'_>) -> Option<Text> {
     (shown(request) == Shown::No).then(|| cx.text(&[request.meta, b" f"]))
 }
 
-/// Whether the client of a get is told the flags.
+/// Whether the reply shows the item's flags to the client.
 pub(super) fn shown(request: &Request<'_>) -> Shown {
-    if request.dialect == Dialect::Meta && !has(request, b'f') { Shown::No } else { Shown::AsTold }
+    if request.dialect == Dialect::Meta && !has(request, b'f') { Shown::No } else { Shown::AsReceived }
 }
 
-/// The flags of a store, whose item says where its pieces are.
+/// The flags of a store whose item names its pieces.
 pub(super) fn of_store(cx: &mut Cx<'_>, request: &Request<'_>) -> Option<Text> {
     if request.dialect == Dialect::Classic {
         return None;
@@ -60,6 +62,6 @@ mod tests {
         assert!(!passes(&meta("v f"), b'v', b'b') && !passes(&meta(""), 0, b'b'));
         assert!(passes(&meta(&format!("v O{}", "x".repeat(FLAGS_MAX))), b'v', b'b'));
         assert!(!passes(&Request::classic(Op::Get, b"k"), b'v', b'b'));
-        assert_eq!((shown(&meta("v f")), shown(&meta("v c"))), (Shown::AsTold, Shown::No));
+        assert_eq!((shown(&meta("v f")), shown(&meta("v c"))), (Shown::AsReceived, Shown::No));
     }
 }

@@ -1,10 +1,10 @@
-//! Which failures make another child be asked.
+//! Which failures cause a failover to another child.
 
 use crate::config::{ConfigError, Json, Value};
 use crate::outcome::{FAILURES, Outcome, failure};
 use crate::request::Group;
 
-/// Which outcomes make the next child be asked: a bit for each.
+/// The outcomes that cause a failover, one bit for each.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Failures {
     gets: u32,
@@ -66,8 +66,8 @@ pub(super) fn named(list: &[Json]) -> Result<u32, ConfigError> {
         let outcome = failure(name)
             .ok_or_else(|| item.error(format!("unknown error {name}; use one of {}", known())))?;
         // Others of mcrouter's names never come from a server here, and must not stand for all that look alike.
-        let is_told = **name == *"client_error" || FAILURES.iter().any(|(known, _)| **known == **name);
-        Ok(if is_told { bits | bit(outcome) } else { bits })
+        let is_known = **name == *"client_error" || FAILURES.iter().any(|(known, _)| **known == **name);
+        Ok(if is_known { bits | bit(outcome) } else { bits })
     })
 }
 

@@ -13,7 +13,8 @@ pub(super) struct Limit {
 }
 
 const BURST: f64 = 1000.0;
-/// So many requests are taken for having come before the first: as in mcrouter, where the rate 0 leaves no tokens to begin with.
+/// The limit starts as if this many requests had come before: as in mcrouter, where the rate 0
+/// starts without tokens.
 const REQUESTS_BEFORE: f64 = 1e6;
 
 impl Limit {
@@ -30,7 +31,7 @@ impl Limit {
         self.tokens.set((self.tokens.get() + self.rate).min(self.burst));
     }
 
-    /// Whether another child may be asked. Takes a token if so.
+    /// Whether another child may be tried. If so, it takes a token.
     pub(super) fn allows(&self) -> bool {
         let left = self.tokens.get() - 1.0;
         if left >= 0.0 {

@@ -1,4 +1,4 @@
-//! Lease pairing: what is stored with a lease token goes to the child that has given the token.
+//! Lease pairing: a store with a lease token goes to the child that gave the token.
 
 use crate::build::Members;
 use crate::config::ConfigError;
@@ -15,7 +15,7 @@ pub(super) struct Pairing {
     tokens: Arc<LeaseTokens>,
 }
 
-/// The token of a lease that somebody else has.
+/// The reply to a lease-get while another client has the lease.
 const HOT: u64 = 1;
 
 impl Pairing {
@@ -53,7 +53,7 @@ impl Pairing {
         let Some(node) = children.get(child as usize) else {
             return Step::Answer(Outcome::LocalError);
         };
-        cx.ask(*node, Rewrite { number: Some(token), ..Rewrite::NONE }, child);
+        cx.request(*node, Rewrite { number: Some(token), ..Rewrite::NONE }, child);
         Step::Await(State::default())
     }
 }

@@ -1,4 +1,4 @@
-//! Which child is asked next.
+//! Selects the next child after a failure.
 
 use super::failures::{bit, named};
 use super::salted::{Collisions, Salted, TRIES_MAX};
@@ -13,7 +13,7 @@ use std::cell::Cell;
 #[derive(Debug)]
 pub(super) struct Policy {
     kind: Kind,
-    /// How many children are asked, the first included.
+    /// The most children that are tried, including the first.
     most: usize,
     /// The maximum number of failures. Unreachable servers and excluded errors do not count.
     most_errors: usize,
@@ -23,10 +23,10 @@ pub(super) struct Policy {
 #[derive(Debug)]
 enum Kind {
     InOrder,
-    /// Those that have failed least since they last answered.
+    /// The children with the fewest failures since their last success first.
     LeastFailures(Box<[Cell<u32>]>),
     Salted(Salted),
-    /// By rendezvous hashing among those after the first.
+    /// By rendezvous hashing among the children after the first.
     Rendezvous {
         order: Selector,
         normal: Option<Selector>,
@@ -40,7 +40,7 @@ pub(super) enum Next {
     /// `max_error_tries` children have failed.
     Enough,
     /// The route has no other child.
-    Nobody,
+    Exhausted,
 }
 
 const HASHES: [&str; 2] = ["Ch3", "WeightedCh3"];
@@ -102,7 +102,7 @@ impl Policy {
         Ok(policy)
     }
 
-    pub(super) fn heard(&self, child: usize, outcome: Outcome) {
+    pub(super) fn record(&self, child: usize, outcome: Outcome) {
         if let Kind::LeastFailures(failures) = &self.kind {
             let failures = &failures[child];
             failures.set(if outcome.is_error() { failures.get().saturating_add(1) } else { 0 });
@@ -123,7 +123,7 @@ impl Policy {
         }
     }
 
-    /// A child was asked, and has failed.
+    /// Records the failure of a child.
     pub(super) fn add(&self, tried: &mut Tried, child: usize, failed: Failed) {
         match &self.kind {
             Kind::LeastFailures(_) => tried.mark(child),
@@ -134,33 +134,33 @@ impl Policy {
     }
 
     /// Whether no child is left after this number of tries.
-    pub(super) fn ends(&self, children: &Children, asked: usize, key: &[u8]) -> bool {
+    pub(super) fn ends(&self, children: &Children, attempts: usize, key: &[u8]) -> bool {
         match &self.kind {
-            Kind::InOrder => asked >= children.len(),
-            Kind::LeastFailures(_) => asked >= self.most.min(children.len()).min(MARKS),
-            Kind::Salted(_) => asked >= self.most,
-            Kind::Rendezvous { order, normal } => stand_in(order, normal.as_ref(), asked, key).is_none(),
+            Kind::InOrder => attempts >= children.len(),
+            Kind::LeastFailures(_) => attempts >= self.most.min(children.len()).min(MARKS),
+            Kind::Salted(_) => attempts >= self.most,
+            Kind::Rendezvous { order, normal } => stand_in(order, normal.as_ref(), attempts, key).is_none(),
         }
     }
 
     /// The next step after the failures in `tried`.
     pub(super) fn next(&self, children: &Children, tried: Tried, key: &[u8]) -> Next {
-        let asked = tried.count();
-        if self.ends(children, asked, key) {
-            return Next::Nobody;
+        let attempts = tried.count();
+        if self.ends(children, attempts, key) {
+            return Next::Exhausted;
         }
         if tried.errors() >= self.most_errors {
             return Next::Enough;
         }
         let next = match &self.kind {
-            Kind::InOrder => Some(asked),
+            Kind::InOrder => Some(attempts),
             Kind::LeastFailures(failures) => (1..children.len().min(MARKS))
                 .filter(|child| !tried.has(*child))
                 .min_by_key(|child| failures[*child].get()),
             Kind::Salted(salted) => Some(salted.next(tried, key)),
-            Kind::Rendezvous { order, normal } => stand_in(order, normal.as_ref(), asked, key),
+            Kind::Rendezvous { order, normal } => stand_in(order, normal.as_ref(), attempts, key),
         };
-        next.map_or(Next::Nobody, Next::Child)
+        next.map_or(Next::Exhausted, Next::Child)
     }
 
     /// The collisions of a request with these failures, if the policy has any.
@@ -173,10 +173,10 @@ impl Policy {
 }
 
 /// The next child in the order of rendezvous hashing after this number of tries.
-fn stand_in(order: &Selector, normal: Option<&Selector>, asked: usize, key: &[u8]) -> Option<usize> {
+fn stand_in(order: &Selector, normal: Option<&Selector>, attempts: usize, key: &[u8]) -> Option<usize> {
     let normal = normal.map(|normal| normal.pick(key));
     let mut others = order.choices(key).filter(|other| Some(*other) != normal);
-    others.nth(asked - 1).map(|other| other + 1)
+    others.nth(attempts - 1).map(|other| other + 1)
 }
 
 fn salted(

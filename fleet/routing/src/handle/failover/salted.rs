@@ -13,26 +13,27 @@ pub(super) struct Salted {
     pub(super) domains: Box<[Option<u32>]>,
 }
 
-/// So many children are asked at most: there is a mark for each that is down.
+/// The most children that are tried: there is a mark for each that is down.
 pub(super) const TRIES_MAX: usize = MARKS;
 
 /// The children that the policy selected and passed over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Collisions {
     /// The route had tried the child already, or the first child had selected it.
-    pub(super) asked: u64,
+    pub(super) requested: u64,
     /// The child is in a failed failure domain. Such a child counts here even if the route had tried it already.
     pub(super) in_failed_domain: u64,
 }
 
-/// Children by the order in which they were asked.
+/// Children in the order in which they were tried.
 type Chosen = ArrayVec<u16, TRIES_MAX>;
 
 /// The number before the first at the end of a key: mcrouter's, as are the others.
 const SALT: u32 = 1;
-/// Numbers that are tried until a child is found that was not asked. The last one counts in any case.
+/// How many salts are tried to find a child that was not tried yet. The child of the last salt is
+/// used in any case.
 const ATTEMPTS: u32 = 100;
-/// After so many, failure domains do not matter any more.
+/// After this many attempts failure domains no longer matter.
 const ATTEMPTS_BY_DOMAIN: u32 = 75;
 const DIGITS: usize = 10;
 
@@ -46,13 +47,14 @@ struct Choice {
 }
 
 impl Salted {
-    /// The child that is asked next, with a mark for each try whose child is down. All choices before are made again: there is no room
-    /// in a request's state for a list of them, and few requests fail more than once.
+    /// The next child to try; `tried` has a mark for each tried child that is down. All earlier
+    /// choices are repeated: a request's state has no room for a list of them, and few requests
+    /// fail more than once.
     pub(super) fn next(&self, tried: Tried, key: &[u8]) -> usize {
         self.choices(tried, key).0
     }
 
-    /// The collisions of all selections, of which there is one after each failure.
+    /// The collisions of all choices, of which there is one after each failure.
     pub(super) fn collisions(&self, tried: Tried, key: &[u8]) -> Collisions {
         self.choices(tried, key).1
     }
@@ -101,7 +103,7 @@ impl Salted {
             if in_failed {
                 collisions.in_failed_domain += 1;
             } else {
-                collisions.asked += 1;
+                collisions.requested += 1;
             }
             attempt += 1;
         }

@@ -1,4 +1,4 @@
-//! What is remembered of the children that were asked about a request.
+//! The record of the children that a request has tried.
 
 use crate::failure_domains::FailureDomains;
 use crate::step::{DestinationId, State};

@@ -7,7 +7,7 @@ use crate::request::{Dialect, Group, Op, Request};
 use crate::step::{Content, Cx, Rewrite};
 use std::time::Duration;
 
-/// How the cold cluster's servers are told, and for how long.
+/// The syntax and the time of a hold-off on the cold cluster's servers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HoldOff {
     pub(super) how: How,
@@ -18,23 +18,23 @@ pub(super) struct HoldOff {
 pub(super) enum How {
     /// `md` with H, which nodes of Guira know.
     Native,
-    /// An item that stands for none, which any server refuses an add for.
+    /// A sentinel: an item in place of the deleted one, which makes any server refuse an add.
     Sentinel,
 }
 
-/// The flags of an item that stands for none.
+/// The flags that mark an item as a sentinel.
 const SENTINEL: u64 = 0x7e1c_0f1f;
-/// No key is held off for longer.
+/// The longest hold-off.
 pub(super) const SECONDS_MAX: u32 = 3600;
 const SECONDS: u32 = 2;
 
-/// What an answer says about a key.
+/// The sign of a hold-off in a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sign {
-    /// It is not held off, as far as this can be told.
+    /// There is no hold-off, as far as the reply shows.
     None,
     HeldOff,
-    /// The item has to be looked at.
+    /// The item has to be read.
     Unclear,
 }
 
@@ -53,8 +53,8 @@ pub(super) fn form_of_key(request: &Request<'_>) -> &'static [u8] {
 }
 
 impl HoldOff {
-    /// For as long as somebody may fill a key who has read it before: a get of the cold place, one of the warm place, and an add, none of which
-    /// takes longer than `timeout`.
+    /// Long enough for a fill that has read the key before: a get of the cold server, one of the
+    /// warm server, and an add, none of which takes longer than `timeout`.
     pub(super) fn while_filled(timeout: Duration) -> Self {
         let seconds = u32::try_from(timeout.saturating_mul(3).as_millis().div_ceil(1000)).unwrap_or(SECONDS_MAX);
         HoldOff { how: How::Native, seconds: seconds.clamp(SECONDS, SECONDS_MAX) }
@@ -73,20 +73,21 @@ impl HoldOff {
         Ok(Some(HoldOff { how, seconds }))
     }
 
-    /// How old a get may be when the item that it has found elsewhere is sent to be added: what is left of the hold-off is for the add.
+    /// The latest time in the life of a get at which an add may be sent; the rest of the hold-off
+    /// is for the add.
     pub(super) fn fill_within_ms(self) -> u64 {
         u64::from(self.seconds) * 2000 / 3
     }
 
-    /// What servers are told: they count whole seconds, the first of which may be over at once.
-    fn told(self) -> u32 {
+    /// The number for servers, which count whole seconds, the first of which may be over at once.
+    fn whole_seconds(self) -> u32 {
         self.seconds + 1
     }
 
-    /// The delete that holds off. `None` of one that is not to, or cannot.
+    /// The delete with a hold-off; `None` if the delete cannot have one.
     pub(super) fn delete(self, cx: &mut Cx<'_>, request: &Request<'_>) -> Option<Rewrite> {
         let wished = u32::try_from(request.number).unwrap_or(SECONDS_MAX).min(SECONDS_MAX);
-        let seconds = self.told().max(wished);
+        let seconds = self.whole_seconds().max(wished);
         let is_meta = request.dialect == Dialect::Meta;
         match self.how {
             How::Native => {
@@ -104,12 +105,13 @@ impl HoldOff {
         }
     }
 
-    /// Gives an item that stands for none its time back, which a get with a new time has changed, or stores it again if that time is over.
+    /// Restores the expiration time of a sentinel, which a get with a new time has changed; stores
+    /// it again if that time is over.
     pub(super) fn time(self, cx: &mut Cx<'_>, request: &Request<'_>) -> Rewrite {
         if expires_at_once(request, cx.facts.now_s) {
-            return sentinel(cx, request, self.told());
+            return sentinel(cx, request, self.whole_seconds());
         }
-        let (exptime, number) = (Some(self.told() as i32), Some(0));
+        let (exptime, number) = (Some(self.whole_seconds() as i32), Some(0));
         if request.dialect == Dialect::Classic {
             let content = Content::Fixed { flags: 0, value: b"" };
             return Rewrite { op: Some(Op::Touch), exptime, number, content, ..Rewrite::NONE };
@@ -118,7 +120,7 @@ impl HoldOff {
         Rewrite { op: Some(Op::Gat), exptime, number, meta, ..Rewrite::NONE }
     }
 
-    /// What an answer of the cold cluster says about its key.
+    /// The sign of a hold-off in a reply of the cold cluster.
     pub(super) fn sign(self, request: &Request<'_>, answer: &Answer<'_>) -> Sign {
         let is_number = request.op.group() == Group::Arithmetic;
         match (self.how, answer.outcome) {
@@ -135,7 +137,6 @@ impl HoldOff {
     }
 }
 
-/// Stores an item that stands for none.
 fn sentinel(cx: &mut Cx<'_>, request: &Request<'_>, seconds: u32) -> Rewrite {
     let is_meta = request.dialect == Dialect::Meta;
     let meta = is_meta.then(|| cx.text(&[form_of_key(request), format!("F{SENTINEL}").as_bytes()]));
@@ -144,7 +145,7 @@ fn sentinel(cx: &mut Cx<'_>, request: &Request<'_>, seconds: u32) -> Rewrite {
     Rewrite { op, exptime, number, meta, content, ..Rewrite::NONE }
 }
 
-/// Whether an item is asked for with a time that is over.
+/// Whether a request sets an expiration time in the past.
 pub(super) fn expires_at_once(request: &Request<'_>, now_s: u64) -> bool {
     let has_time = match request.dialect {
         Dialect::Classic => matches!(request.op, Op::Touch | Op::Gat | Op::Gats),
@@ -153,14 +154,14 @@ pub(super) fn expires_at_once(request: &Request<'_>, now_s: u64) -> bool {
     has_time && has_expired(request.exptime, now_s)
 }
 
-/// Whether what was found by [`look`] has taken the place of an item without a value that was asked for its value.
+/// Whether [`look`] has found another item than the one without a value whose value was requested.
 pub(super) fn is_another(request: &Request<'_>, answer: &Answer<'_>) -> bool {
     let is_get = request.dialect == Dialect::Meta && request.op.group() == Group::Get;
-    let mut told = answer.line.split(|byte| *byte == b' ').skip(1);
-    is_get && has(request, b'v') && told.any(|word| word.first() == Some(&b's') && word != b"s0")
+    let mut flags = answer.line.split(|byte| *byte == b' ').skip(1);
+    is_get && has(request, b'v') && flags.any(|word| word.first() == Some(&b's') && word != b"s0")
 }
 
-/// What tells the flags of an item.
+/// A request for an item's flags.
 pub(super) fn look(cx: &mut Cx<'_>, request: &Request<'_>) -> Rewrite {
     let meta = cx.text(&[form_of_key(request), b"f s"]);
     if request.dialect == Dialect::Meta {
@@ -170,17 +171,17 @@ pub(super) fn look(cx: &mut Cx<'_>, request: &Request<'_>) -> Rewrite {
     Rewrite { op: Some(Op::Get), number: Some(0), content, ..Rewrite::NONE }
 }
 
-/// Whether what was found by [`look`] stands for no item.
+/// Whether [`look`] has found a sentinel, which stands for no item.
 pub(super) fn is_sentinel(answer: &Answer<'_>) -> bool {
     answer.outcome == Outcome::Found && flags(answer) == Some(SENTINEL)
 }
 
-/// The flags of an item, if its reply tells them.
+/// The flags of an item, if its reply has them.
 fn flags(answer: &Answer<'_>) -> Option<u64> {
     if let Some(item) = answer.item {
         return Some(item.flags);
     }
     let words = answer.line.split(|byte| *byte == b' ').skip(1);
-    let told = words.into_iter().find_map(|word| word.strip_prefix(b"f"))?;
-    std::str::from_utf8(told).ok()?.parse().ok()
+    let flags = words.into_iter().find_map(|word| word.strip_prefix(b"f"))?;
+    std::str::from_utf8(flags).ok()?.parse().ok()
 }

@@ -7,15 +7,15 @@ use crate::step::{Content, Cx, Rewrite};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lifetime {
-    /// So many seconds; 0 is for ever.
+    /// A number of seconds; 0 is forever.
     Fixed(i32),
-    /// As long as the item itself.
+    /// The remaining lifetime of the item.
     Left,
 }
 
 impl Lifetime {
-    /// What the warm cluster is asked.
-    pub(super) fn ask(self, cx: &mut Cx<'_>) -> Rewrite {
+    /// The request to the warm cluster.
+    pub(super) fn request(self, cx: &mut Cx<'_>) -> Rewrite {
         let (op, number) = (Some(Op::Get), Some(0));
         match self {
             Lifetime::Fixed(_) => {
@@ -26,13 +26,13 @@ impl Lifetime {
         }
     }
 
-    /// Whether the warm cluster has not understood what it was asked.
+    /// Whether the warm cluster does not support the request.
     pub(super) fn is_not_known(self, answer: &Answer<'_>) -> bool {
         let is_unknown = answer.outcome == Outcome::ClientError || answer.line == b"ERROR";
         self == Lifetime::Left && is_unknown
     }
 
-    /// What the copy of an item is told, if the warm cluster has answered one that can be copied.
+    /// The expiration time of a copy, if the warm cluster's item can be copied.
     pub(super) fn of_copy(self, answer: &Answer<'_>, now_s: u64) -> Option<i32> {
         if answer.outcome != Outcome::Found || answer.item.is_none() {
             return None;
@@ -40,24 +40,24 @@ impl Lifetime {
         if let Lifetime::Fixed(exptime) = self {
             return Some(exptime);
         }
-        // VA, a length, and flags. An item that somebody is to renew, or to fill, is none.
-        let told = || answer.line.split(|byte| *byte == b' ').skip(2);
-        if told().any(|flag| matches!(flag, b"W" | b"X" | b"Z")) {
+        // VA, a length, and flags. An item that a client is to renew or fill cannot be copied.
+        let flags = || answer.line.split(|byte| *byte == b' ').skip(2);
+        if flags().any(|flag| matches!(flag, b"W" | b"X" | b"Z")) {
             return None;
         }
-        let left = told().find_map(|flag| flag.strip_prefix(b"t"))?;
+        let left = flags().find_map(|flag| flag.strip_prefix(b"t"))?;
         exptime(std::str::from_utf8(left).ok()?, now_s)
     }
 }
 
-/// What a store is told of an item that lives so much longer.
+/// The expiration time in a store for this remaining time.
 fn exptime(left: &str, now_s: u64) -> Option<i32> {
     if left == "-1" {
         return Some(0);
     }
     let left: u64 = left.parse().ok()?;
-    let told = if left > RELATIVE_MAX as u64 { now_s.saturating_add(left) } else { left.max(1) };
-    Some(i32::try_from(told).unwrap_or(i32::MAX))
+    let left_or_time = if left > RELATIVE_MAX as u64 { now_s.saturating_add(left) } else { left.max(1) };
+    Some(i32::try_from(left_or_time).unwrap_or(i32::MAX))
 }
 
 /// Stores the item of the present answer.

@@ -1,4 +1,5 @@
-//! twemproxy's CRC-16: polynomial 0x1021, from 0 on. It keeps what is shifted out, so that it has 32 bits, of which the lower 16 are the CRC.
+//! twemproxy's CRC-16: polynomial 0x1021, starting at 0. It keeps the bits that are shifted out, so
+//! the result has 32 bits, of which the lower 16 are the CRC.
 
 const TABLE: [u16; 256] = table();
 

@@ -1,7 +1,7 @@
 //! The hashes of keys that libmemcached and twemproxy offer, and the one of memcached's proxy.
 //!
-//! Where both read a key as `char`, bytes from 0x80 on are negative, as on x86. Both names lead to the same bits; Debian's libmemcached is built
-//! without hsieh.
+//! Where both libraries read a key as `char`, bytes from 0x80 on are negative, as on x86. Both
+//! names of a hash give the same bits. Debian's libmemcached is built without hsieh.
 
 mod crc16;
 mod hsieh;

@@ -36,9 +36,9 @@ fn a_long_value_is_stored_in_pieces_and_then_the_item() {
         router.reply("a", Outcome::Stored);
         let flags = BIG | 3;
         assert_eq!(router.sent(), [format!("a {} k t60 f{flags} #5 =1-3-{hash}", op.name())]);
-        assert_eq!(router.told(ticket), None);
+        assert_eq!(router.outcome(ticket), None);
         router.reply("a", Outcome::Exists);
-        assert_eq!(router.told(ticket), Some(Outcome::Exists));
+        assert_eq!(router.outcome(ticket), Some(Outcome::Exists));
         router.end();
     }
 }
@@ -49,17 +49,17 @@ fn a_piece_that_is_not_stored_fails_the_whole() {
         let mut router = Router::new(SPLIT);
         let ticket = router.start(&set(Op::Set, b"abcdefghi"));
         router.reply("a", outcomes[0]);
-        assert_eq!(router.told(ticket), None, "others are waited for");
+        assert_eq!(router.outcome(ticket), None, "others are waited for");
         router.reply("a", outcomes[1]);
         let worst = if outcomes[0] == Outcome::Stored { Outcome::Timeout } else { Outcome::RemoteError };
-        assert_eq!(router.told(ticket), Some(worst));
+        assert_eq!(router.outcome(ticket), Some(worst));
         assert_eq!(router.sent().len(), 2, "no other pieces, and not the item");
         router.end();
     }
     let mut router = Router::new(SPLIT);
     router.refuse("a", Outcome::Tko);
     let ticket = router.start(&set(Op::Set, b"abcdefghi"));
-    assert_eq!(router.told(ticket), Some(Outcome::Tko));
+    assert_eq!(router.outcome(ticket), Some(Outcome::Tko));
     router.end();
 }
 
@@ -67,7 +67,7 @@ fn a_piece_that_is_not_stored_fails_the_whole() {
 fn pieces_are_joined_whatever_their_order() {
     for op in [Op::Get, Op::Gets, Op::Gat, Op::LeaseGet] {
         let mut router = Router::new(SPLIT);
-        let ticket = router.ask(op, "k");
+        let ticket = router.request(op, "k");
         router.sent();
         found(&mut router, BIG | 3, "1-3-99");
         assert_eq!(router.sent(), ["a get k:0:99", "a get k:1:99"]);
@@ -78,8 +78,8 @@ fn pieces_are_joined_whatever_their_order() {
         found(&mut router, 0, "one,");
         assert_eq!(router.sent(), ["a get k:2:99"]);
         found(&mut router, 0, "three");
-        let told = &router.script.told[&ticket];
-        assert_eq!((told.value.as_deref(), told.number), (Some("one,two,three"), 7));
+        let received = &router.script.answers[&ticket];
+        assert_eq!((received.value.as_deref(), received.number), (Some("one,two,three"), 7));
         router.end();
     }
 }
@@ -101,7 +101,7 @@ fn short_values_and_other_requests_pass() {
     router.reply("a", Outcome::Stored);
     assert_eq!(router.sent().len(), 5);
     for op in [Op::Delete, Op::Touch, Op::Incr] {
-        router.ask(op, "k");
+        router.request(op, "k");
         router.reply("a", Outcome::NotFound);
     }
     assert_eq!(router.sent(), ["a delete k", "a touch k", "a incr k"]);
@@ -124,13 +124,13 @@ fn meta_commands_split_and_join() {
         ]
     );
     router.answer("a", &Answer { line: b"HD c7", ..Answer::of(Outcome::Found) });
-    assert_eq!(router.told(ticket), Some(Outcome::Found));
-    for (asked, sent, line, told) in [
+    assert_eq!(router.outcome(ticket), Some(Outcome::Found));
+    for (flags, sent, line, received) in [
         ("v f", "v f", "VA 6 f32773", "VA 9 f32773"),
         ("v s c", "v s c f", "VA 6 s6 c7 f32773", "VA 9 s9 c7"),
     ] {
         let it = Request::classic(Op::Get, b"k");
-        let ticket = router.start(&Request { dialect: Dialect::Meta, meta: asked.as_bytes(), ..it });
+        let ticket = router.start(&Request { dialect: Dialect::Meta, meta: flags.as_bytes(), ..it });
         assert_eq!(router.sent(), [format!("a meta get k [{sent}]")]);
         let item = Some(Item { flags: 0x8005, value: b"1-2-99" });
         router.answer(
@@ -140,7 +140,7 @@ fn meta_commands_split_and_join() {
         assert_eq!(router.sent(), ["a get k:0:99", "a get k:1:99"]);
         found(&mut router, 0, "one,");
         found(&mut router, 0, "three");
-        assert_eq!(router.script.told[&ticket].line, told);
+        assert_eq!(router.script.answers[&ticket].line, received);
         assert_eq!(router.value(ticket).as_deref(), Some("one,three"));
     }
     // The flags that were asked for to see whether it is split are not told.
@@ -148,11 +148,11 @@ fn meta_commands_split_and_join() {
     let ticket = router.start(&Request { dialect: Dialect::Meta, meta: b"v", ..it });
     let item = Some(Item { flags: 5, value: b"short" });
     router.answer("a", &Answer { item, line: b"VA 5 f5", block: b"short", ..Answer::of(Outcome::Found) });
-    assert_eq!(router.script.told[&ticket].line, "VA 5");
+    assert_eq!(router.script.answers[&ticket].line, "VA 5");
     assert_eq!(router.value(ticket).as_deref(), Some("short"));
     let ticket = router.start(&Request { dialect: Dialect::Meta, meta: b"v", ..it });
     router.answer("a", &Answer { line: b"EN", ..Answer::of(Outcome::NotFound) });
-    assert_eq!(router.told(ticket), Some(Outcome::NotFound));
+    assert_eq!(router.outcome(ticket), Some(Outcome::NotFound));
     router.end();
 }
 
@@ -162,33 +162,34 @@ fn what_is_wrong_or_missing_is_a_miss() {
         let mut router = Router::new(SPLIT);
         let ticket = router.get("k");
         found(&mut router, BIG, wrong);
-        assert_eq!((router.told(ticket), router.value(ticket)), (Some(Outcome::NotFound), None));
-        let ticket = router.ask(Op::LeaseGet, "k");
+        assert_eq!((router.outcome(ticket), router.value(ticket)), (Some(Outcome::NotFound), None));
+        let ticket = router.request(Op::LeaseGet, "k");
         found(&mut router, BIG, wrong);
-        assert_eq!(router.script.told[&ticket].number, u64::MAX);
+        assert_eq!(router.script.answers[&ticket].number, u64::MAX);
         router.end();
     }
-    for (outcome, told) in [(Outcome::NotFound, Outcome::NotFound), (Outcome::Timeout, Outcome::Timeout)] {
+    for (outcome, received) in [(Outcome::NotFound, Outcome::NotFound), (Outcome::Timeout, Outcome::Timeout)]
+    {
         let mut router = Router::new(SPLIT);
         let ticket = router.get("k");
         found(&mut router, BIG, "1-4-99");
         found(&mut router, 0, "one,");
         router.reply("a", outcome);
-        assert_eq!(router.told(ticket), Some(told));
+        assert_eq!(router.outcome(ticket), Some(received));
         router.end();
     }
-    // So many pieces are no value.
+    // A value of this many pieces is invalid.
     let mut router = Router::new(SPLIT);
     let ticket = router.get("k");
     found(&mut router, BIG, "1-4000000000-1");
-    assert_eq!(router.told(ticket), Some(Outcome::LocalError));
+    assert_eq!(router.outcome(ticket), Some(Outcome::LocalError));
     router.end();
 }
 
 #[test]
 fn a_lease_is_given_when_a_piece_is_gone() {
     let mut router = Router::new(SPLIT);
-    let ticket = router.ask(Op::LeaseGet, "k");
+    let ticket = router.request(Op::LeaseGet, "k");
     found(&mut router, BIG, "1-1-99");
     router.reply("a", Outcome::NotFound);
     router.sent();
@@ -197,11 +198,14 @@ fn a_lease_is_given_when_a_piece_is_gone() {
     router.reply("a", Outcome::Stored);
     assert_eq!(router.sent(), ["a lease-get k"]);
     router.answer("a", &Answer { number: 40, ..Answer::of(Outcome::NotFound) });
-    assert_eq!((router.told(ticket), router.script.told[&ticket].number), (Some(Outcome::NotFound), 40));
+    assert_eq!(
+        (router.outcome(ticket), router.script.answers[&ticket].number),
+        (Some(Outcome::NotFound), 40)
+    );
     router.end();
-    // It was stored anew meanwhile.
+    // Another client has stored it in between.
     let mut router = Router::new(SPLIT);
-    let ticket = router.ask(Op::LeaseGet, "k");
+    let ticket = router.request(Op::LeaseGet, "k");
     found(&mut router, BIG, "1-2-99");
     found(&mut router, 0, "old,");
     router.reply("a", Outcome::NotFound);
@@ -212,27 +216,27 @@ fn a_lease_is_given_when_a_piece_is_gone() {
     router.end();
     // It is not asked for ever.
     let mut router = Router::new(SPLIT);
-    let ticket = router.ask(Op::LeaseGet, "k");
+    let ticket = router.request(Op::LeaseGet, "k");
     for _ in 0..2 {
         found(&mut router, BIG, "1-1-99");
         router.reply("a", Outcome::NotFound);
         router.reply("a", Outcome::NotFound);
     }
-    assert_eq!(router.told(ticket), Some(Outcome::RemoteError));
+    assert_eq!(router.outcome(ticket), Some(Outcome::RemoteError));
     router.end();
 }
 
 #[test]
 fn a_stale_item_is_not_the_clients_value() {
-    for (outcome, told, token) in
+    for (outcome, received, token) in
         [(Outcome::NotFound, Outcome::NotFound, 7), (Outcome::FoundStale, Outcome::NotFoundHot, 0)]
     {
         let mut router = Router::new(SPLIT);
-        let ticket = router.ask(Op::LeaseGet, "k");
+        let ticket = router.request(Op::LeaseGet, "k");
         let item = Some(Item { flags: BIG, value: b"1-3-99" });
         router.answer("a", &Answer { item, number: 7, ..Answer::of(outcome) });
-        assert_eq!((router.told(ticket), router.value(ticket)), (Some(told), None));
-        assert_eq!(router.script.told[&ticket].number, token);
+        assert_eq!((router.outcome(ticket), router.value(ticket)), (Some(received), None));
+        assert_eq!(router.script.answers[&ticket].number, token);
         router.end();
     }
 }
@@ -259,8 +263,8 @@ fn settings_are_checked() {
         (r#""split_threshold": 0"#, "'split_threshold' is 0, 1 to 4294967295 expected"),
         (r#""split_threshold": 5, "batch_size": -1"#, "'batch_size' is -1"),
     ] {
-        let told = refusal(&format!(r#"{{"type": "BigValueRoute", "target": "NullRoute", {wrong}}}"#));
-        assert!(told.contains(error), "{told}");
+        let message = refusal(&format!(r#"{{"type": "BigValueRoute", "target": "NullRoute", {wrong}}}"#));
+        assert!(message.contains(error), "{message}");
     }
 }
 
@@ -284,13 +288,13 @@ fn there_is_a_limit_to_what_is_kept() {
     );
     let value = vec![b'x'; 32 << 20];
     let tickets: Vec<u32> = (0..9).map(|_| router.start(&set(Op::Set, &value))).collect();
-    assert_eq!(router.told(tickets[7]), None);
-    assert_eq!(router.told(tickets[8]), Some(Outcome::Busy));
+    assert_eq!(router.outcome(tickets[7]), None);
+    assert_eq!(router.outcome(tickets[8]), Some(Outcome::Busy));
     for _ in 0..8 {
         router.reply("a", Outcome::Timeout);
     }
     let ticket = router.start(&set(Op::Set, &value));
     router.reply("a", Outcome::Timeout);
-    assert_eq!(router.told(ticket), Some(Outcome::Timeout), "there is room again");
+    assert_eq!(router.outcome(ticket), Some(Outcome::Timeout), "there is room again");
     router.end();
 }

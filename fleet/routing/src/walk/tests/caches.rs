@@ -14,8 +14,8 @@ fn what_the_first_cache_misses_is_copied_from_the_second() {
     let miss = router.get("k");
     router.reply("a", Outcome::NotFound);
     router.reply("b", Outcome::NotFound);
-    assert_eq!(router.told(miss), Some(Outcome::NotFound));
-    router.ask(Op::Set, "k");
+    assert_eq!(router.outcome(miss), Some(Outcome::NotFound));
+    router.request(Op::Set, "k");
     router.reply("a", Outcome::Stored);
     assert_eq!(router.sent(), ["a get k", "b get k", "a set k =v"]);
     router.end();
@@ -36,7 +36,7 @@ fn misses_of_the_second_cache_are_kept_in_the_first() {
         let ticket = router.get("k");
         let item = Some(Item { flags: 0x1_0000, value: b"ncache" });
         router.answer("a", &Answer { item, ..Answer::of(Outcome::Found) });
-        assert_eq!(router.told(ticket), Some(Outcome::NotFound));
+        assert_eq!(router.outcome(ticket), Some(Outcome::NotFound));
         assert_eq!(router.value(ticket), None);
     };
     negative(&mut router);
@@ -74,9 +74,9 @@ fn staging_fills_a_cluster_that_does_not_serve() {
         (Op::Touch, Outcome::Touched, Some("b touch k")),
         (Op::Incr, Outcome::Timeout, None),
     ] {
-        let ticket = router.ask(op, "k");
+        let ticket = router.request(op, "k");
         router.reply("a", outcome);
-        assert_eq!(router.told(ticket), Some(outcome));
+        assert_eq!(router.outcome(ticket), Some(outcome));
         assert_eq!(router.sent().get(1).map(String::as_str), also, "{op:?}");
         if also.is_some() {
             router.reply("b", Outcome::Stored);
@@ -99,21 +99,21 @@ fn staging_fills_a_cluster_that_does_not_serve() {
         }
     }
     for order in orders(&["a", "b"]) {
-        let ticket = router.ask(Op::Delete, "k");
+        let ticket = router.request(Op::Delete, "k");
         for server in order {
-            assert_eq!(router.told(ticket), None);
+            assert_eq!(router.outcome(ticket), None);
             router.reply(server, if server == "a" { Outcome::Deleted } else { Outcome::Timeout });
         }
-        assert_eq!(router.told(ticket), Some(Outcome::Timeout));
+        assert_eq!(router.outcome(ticket), Some(Outcome::Timeout));
     }
     router.end();
 }
 
 #[test]
 fn a_cache_of_services_is_refused_with_what_to_take_instead() {
-    let told = refusal(
+    let message = refusal(
         "{\"type\": \"AllSyncRoute\", \"children\": [\"NullRoute\",\n{\"type\": \"CarbonLookasideRoute\", \"child\": \"PoolRoute|A\", \"ttl\": 5}]}",
     );
-    assert!(told.starts_with("test:2: CarbonLookasideRoute is not supported: "), "{told}");
-    assert!(told.contains("use L1L2CacheRoute"), "{told}");
+    assert!(message.starts_with("test:2: CarbonLookasideRoute is not supported: "), "{message}");
+    assert!(message.contains("use L1L2CacheRoute"), "{message}");
 }

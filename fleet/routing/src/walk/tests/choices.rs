@@ -51,12 +51,12 @@ fn an_empty_pool_is_an_error_unless_a_miss_is_wanted() {
             assert_eq!(built.warnings.len(), usize::from(outcome == Outcome::LocalError));
             let mut router = Router::of(&config);
             let ticket = router.get("k");
-            assert_eq!(router.told(ticket), Some(outcome));
+            assert_eq!(router.outcome(ticket), Some(outcome));
             router.end();
         }
         let mut router = Router::new(&format!(r#"{{"type": "HashRoute", "children": []{more}}}"#));
         let ticket = router.get("k");
-        assert_eq!(router.told(ticket), Some(outcome));
+        assert_eq!(router.outcome(ticket), Some(outcome));
         router.end();
     }
 }
@@ -83,7 +83,7 @@ fn operations_choose_a_child() {
         (Op::Touch, "a", "a"),
     ] {
         for (router, server) in [(&mut router, one), (&mut by_group, other)] {
-            router.ask(op, "k");
+            router.request(op, "k");
             router.reply(server, Outcome::NotFound);
         }
     }
@@ -100,7 +100,7 @@ fn a_short_form_of_a_selector_is_its_only_route() {
     for kind in ["OperationSelectorRoute", "PrefixPolicyRoute", "RoutingGroupRoute", "LoggingRoute"] {
         let mut router = Router::new(&format!("\"{kind}|PoolRoute|A\""));
         for op in [Op::Get, Op::Set, Op::Delete, Op::Incr, Op::Touch] {
-            router.ask(op, "k");
+            router.request(op, "k");
             router.reply("a", Outcome::NotFound);
         }
         router.end();
@@ -216,8 +216,8 @@ fn null_and_error_answer_at_once() {
         ("\"LoggingRoute|ErrorRoute\"", Op::Get, Outcome::LocalError),
     ] {
         let mut router = Router::new(route);
-        let ticket = router.ask(op, "k");
-        assert_eq!(router.told(ticket), Some(outcome), "{route}");
+        let ticket = router.request(op, "k");
+        assert_eq!(router.outcome(ticket), Some(outcome), "{route}");
         router.end();
     }
     refusal(r#"{"type": "ErrorRoute", "result": "fine"}"#);
@@ -259,9 +259,9 @@ fn migrating_leases(router: &mut Router, start: u64) {
         (change + 10, Outcome::NotStored, "b"),
     ] {
         router.facts.now_s = now;
-        let ticket = router.ask(Op::LeaseSet, "k");
+        let ticket = router.request(Op::LeaseSet, "k");
         router.reply(&servers[..1], outcome);
-        assert_eq!(router.told(ticket), Some(outcome));
+        assert_eq!(router.outcome(ticket), Some(outcome));
         let sent: String = router.sent().iter().map(|sent| sent[..1].to_owned()).collect();
         assert_eq!(sent, servers, "{} s after the change", now + 1 - change);
         if servers == "ba" {
@@ -293,7 +293,7 @@ fn keys_migrate_one_after_the_other_and_deletes_go_to_both() {
     migrating_leases(&mut router, start);
     for (now, servers) in [(start - 1, "a"), (start, "ab"), (start + 199, "ab"), (start + 200, "b")] {
         router.facts.now_s = now;
-        let ticket = router.ask(Op::Delete, "k");
+        let ticket = router.request(Op::Delete, "k");
         let sent: String = router.sent().iter().map(|sent| sent[..1].to_owned()).collect();
         assert_eq!(sent, servers);
         for server in servers.chars() {
@@ -301,7 +301,7 @@ fn keys_migrate_one_after_the_other_and_deletes_go_to_both() {
                 .reply(&server.to_string(), if server == 'a' { Outcome::NotFound } else { Outcome::Deleted });
         }
         let worst = if servers.contains('a') { Outcome::NotFound } else { Outcome::Deleted };
-        assert_eq!(router.told(ticket), Some(worst));
+        assert_eq!(router.outcome(ticket), Some(worst));
     }
     router.end();
 }
@@ -315,7 +315,7 @@ fn requests_with_certain_fields_go_nowhere() {
     );
     for (key, flags, is_sent) in [("k", 5, false), ("k", 6, false), ("k", 7, true), ("kept", 5, true)] {
         let ticket = router.start(&Request { flags, ..Request::classic(Op::Set, key.as_bytes()) });
-        assert_eq!(router.told(ticket).is_none(), is_sent, "{key} {flags}");
+        assert_eq!(router.outcome(ticket).is_none(), is_sent, "{key} {flags}");
         if is_sent {
             router.reply("a", Outcome::Stored);
         }

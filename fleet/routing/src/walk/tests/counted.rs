@@ -10,7 +10,8 @@ fn counting(route: &str, pools: &[&str]) -> Router {
 }
 
 impl Router {
-    /// Where requests came to since this was last asked: a server, the place of its pool's name, and `told` if nobody waits for its answer.
+    /// The arrivals since the last call: a server, the index of its pool's name, and `told` if its
+    /// reply is dropped.
     fn arrivals(&mut self) -> Vec<String> {
         let text = |(_, server, Arrival { pool: CountedPool(pool), wanted, .. }): (u32, String, Arrival)| {
             format!("{server} {pool}{}", if wanted == ArrivalWanted::Yes { "" } else { " told" })
@@ -36,7 +37,7 @@ fn a_request_arrives_at_each_server_of_a_pool_that_is_counted_and_at_no_other() 
     assert_eq!(router.script.counted, []);
     router.reply("c", Outcome::Found);
     assert_eq!(router.script.counted, [ticket]);
-    // A server that refuses is told of as well: who counts asks it first.
+    // A server that refuses is reported as well.
     router.refuse("a", Outcome::Tko);
     router.get("k");
     assert_eq!((router.arrivals(), router.sent().len()), (vec!["a 1".to_owned()], 5));
@@ -71,7 +72,7 @@ fn without_such_pools_nothing_is_told_of() {
 fn what_nobody_waits_for_is_told_of_before_its_client_is_answered() {
     let mut router =
         counting(r#"{"type": "AllAsyncRoute", "children": ["PoolRoute|A", "PoolRoute|B"]}"#, &["A"]);
-    let ticket = router.ask(Op::Set, "k");
+    let ticket = router.request(Op::Set, "k");
     assert_eq!(
         (router.arrivals(), router.script.counted.clone()),
         (vec!["a 0 told".to_owned()], vec![ticket])
@@ -96,7 +97,7 @@ fn a_request_whose_client_was_answered_arrives_nowhere() {
         let mut router = counting(&route, &["C"]);
         let ticket = router.get("k");
         router.reply("a", Outcome::Found);
-        assert!(router.told(ticket).is_some());
+        assert!(router.outcome(ticket).is_some());
         router.reply("b", Outcome::Timeout);
         assert_eq!(router.sent().last().map(String::as_str), Some("c get k"), "{kind}");
         assert_eq!((router.arrivals().len(), router.script.counted.len()), (0, 1), "{kind}");
@@ -108,15 +109,15 @@ fn a_request_whose_client_was_answered_arrives_nowhere() {
 #[test]
 fn deletes_that_are_logged_and_flushes_are_told_of_too() {
     let mut router = counting("\"PoolRoute|A\"", &["A"]);
-    router.ask(Op::Delete, "k");
+    router.request(Op::Delete, "k");
     assert_eq!(
         (router.arrivals(), router.script.logs.clone()),
         (vec!["a 0".to_owned()], vec![Some("A".into())])
     );
     router.reply("a", Outcome::Deleted);
-    router.asked += 1;
+    router.requests += 1;
     let facts = router.facts;
-    router.walks.broadcast(&Request::classic(Op::FlushAll, b""), &facts, router.asked, &mut router.script);
+    router.walks.broadcast(&Request::classic(Op::FlushAll, b""), &facts, router.requests, &mut router.script);
     assert_eq!(router.arrivals(), ["a 0"]);
     router.reply("a", Outcome::Ok);
     router.end();

@@ -22,7 +22,7 @@ fn a_reply_is_kept_for_a_time() {
     let ticket = router.get("k");
     router.reply("10 ms", Outcome::Ok);
     router.hit("a", "v");
-    assert_eq!(router.told(ticket), None);
+    assert_eq!(router.outcome(ticket), None);
     router.reply("20 ms", Outcome::Ok);
     assert_eq!(router.value(ticket).as_deref(), Some("v"));
     router.end();
@@ -35,7 +35,7 @@ fn no_reply_comes_before_the_whole_time_is_over() {
         let ticket = router.get("k");
         assert_eq!(router.sent(), ["a get k"]);
         for what in order {
-            assert_eq!(router.told(ticket), None);
+            assert_eq!(router.outcome(ticket), None);
             if what == "a" {
                 router.hit("a", "v");
             } else {
@@ -50,7 +50,7 @@ fn no_reply_comes_before_the_whole_time_is_over() {
         let ticket = router.get("k");
         router.hit("a", "v");
         for what in order {
-            assert_eq!(router.told(ticket), None);
+            assert_eq!(router.outcome(ticket), None);
             router.reply(what, Outcome::Ok);
         }
         assert_eq!(router.value(ticket).as_deref(), Some("v"));
@@ -63,7 +63,7 @@ fn a_time_that_nobody_keeps_is_an_error_before_and_nothing_after() {
     let mut router = delayed(r#""before_latency_ms": 10, "total_latency_ms": 30"#);
     router.refuse("10 ms", Outcome::Busy);
     let ticket = router.get("k");
-    assert_eq!(router.told(ticket), Some(Outcome::Busy));
+    assert_eq!(router.outcome(ticket), Some(Outcome::Busy));
     router.reply("30 ms", Outcome::Ok);
     assert!(router.sent().is_empty());
     router.end();

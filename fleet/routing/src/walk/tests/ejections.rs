@@ -34,7 +34,7 @@ fn only_a_server_that_is_out_is_passed_over() {
     assert_eq!(order.len(), 4, "{order:?}");
     for failure in [Outcome::Timeout, Outcome::ConnectError, Outcome::RemoteError, Outcome::NotFound] {
         let mut router = Router::new(&route(""));
-        let ticket = router.ask(Op::Set, "k");
+        let ticket = router.request(Op::Set, "k");
         router.signed(&order[0], failure);
         assert_eq!(router.by(ticket), Some((failure, order[0].clone())), "the client is told");
         assert_eq!(router.sent().len(), 1);
@@ -43,12 +43,12 @@ fn only_a_server_that_is_out_is_passed_over() {
     let mut router = Router::new(&route(""));
     router.refuse(&order[0], Outcome::Tko);
     router.refuse(&order[1], Outcome::Tko);
-    let ticket = router.ask(Op::Set, "k");
+    let ticket = router.request(Op::Set, "k");
     router.signed(&order[2], Outcome::Stored);
     assert_eq!(router.by(ticket), Some((Outcome::Stored, order[2].clone())));
     order.iter().for_each(|server| router.refuse(server, Outcome::Tko));
     let ticket = router.get("k");
-    assert_eq!(router.told(ticket), Some(Outcome::Tko), "all are out");
+    assert_eq!(router.outcome(ticket), Some(Outcome::Tko), "all are out");
     router.end();
 }
 
@@ -63,47 +63,47 @@ fn a_delete_goes_to_who_has_the_key_and_is_logged_for_who_will_have_it() {
     };
     let at = |place: usize, is_logged: bool| (order[place].clone(), is_logged);
     // The log acknowledges the delete of the server that is out, or cannot: then the delete has failed, whatever the stand-in says.
-    for (log, told) in [
+    for (log, received) in [
         (Outcome::NotFound, (Outcome::Deleted, order[1].clone())),
         (Outcome::Tko, (Outcome::Tko, order[0].clone())),
     ] {
         let mut router = Router::new(&route(""));
-        let ticket = router.ask(Op::Delete, "k");
+        let ticket = router.request(Op::Delete, "k");
         router.reply(&order[0], Outcome::Tko);
         router.signed(&order[1], Outcome::Deleted);
-        assert_eq!(router.told(ticket), None);
+        assert_eq!(router.outcome(ticket), None);
         router.signed(&order[0], log);
-        assert_eq!(router.by(ticket), Some(told));
+        assert_eq!(router.by(ticket), Some(received));
         assert_eq!(logged(&mut router), [at(0, false), at(1, false), at(0, true)]);
         router.end();
     }
     // One that fails otherwise is tried again, so that it is logged if it fails.
     let mut router = Router::new(&route(""));
-    let ticket = router.ask(Op::Delete, "k");
+    let ticket = router.request(Op::Delete, "k");
     router.reply(&order[0], Outcome::Timeout);
-    assert_eq!(router.told(ticket), None);
+    assert_eq!(router.outcome(ticket), None);
     router.reply(&order[0], Outcome::NotFound);
-    assert_eq!(router.told(ticket), Some(Outcome::NotFound));
+    assert_eq!(router.outcome(ticket), Some(Outcome::NotFound));
     assert_eq!(logged(&mut router), [at(0, false), at(0, true)]);
     // Stand-ins that are out have theirs logged, too.
-    let ticket = router.ask(Op::Delete, "k");
+    let ticket = router.request(Op::Delete, "k");
     router.reply(&order[0], Outcome::Tko);
     router.reply(&order[1], Outcome::Tko);
     router.reply(&order[1], Outcome::NotFound);
     router.reply(&order[2], Outcome::NotFound);
     router.reply(&order[0], Outcome::NotFound);
-    assert_eq!(router.told(ticket), Some(Outcome::NotFound));
+    assert_eq!(router.outcome(ticket), Some(Outcome::NotFound));
     assert_eq!(logged(&mut router), [at(0, false), at(1, false), at(1, true), at(2, false), at(0, true)]);
     router.end();
     // Without a log there is nothing to try again for, and a stand-in acknowledges nothing.
     let mut router = Router::new(&route(r#", "asynclog": false"#));
-    let ticket = router.ask(Op::Delete, "k");
+    let ticket = router.request(Op::Delete, "k");
     router.reply(&order[0], Outcome::Timeout);
-    assert_eq!(router.told(ticket), Some(Outcome::Timeout));
+    assert_eq!(router.outcome(ticket), Some(Outcome::Timeout));
     router.refuse(&order[0], Outcome::Tko);
-    let ticket = router.ask(Op::Delete, "k");
+    let ticket = router.request(Op::Delete, "k");
     router.reply(&order[1], Outcome::Deleted);
-    assert_eq!(router.told(ticket), Some(Outcome::Tko));
+    assert_eq!(router.outcome(ticket), Some(Outcome::Tko));
     router.end();
 }
 

@@ -52,7 +52,7 @@ fn failovers_by_hashes_of_the_key_are_counted_as_in_mcrouter() {
     let failed = [0, 0, 0, 0, 0, 0, 1, 2];
     let with = |rows: &[[u64; 3]], failed: &[u64]| {
         let all = rows.iter().zip(failed);
-        all.map(|([error, tko, asked], failed)| [*error, *tko, *asked, 0, *failed]).collect::<Vec<_>>()
+        all.map(|([error, tko, attempts], failed)| [*error, *tko, *attempts, 0, *failed]).collect::<Vec<_>>()
     };
     assert_eq!(after_each_key(&salted(""), &[], 8), with(&rows, &failed));
     // The policy ignores failure domains unless it enables them.
@@ -294,12 +294,12 @@ fn requests_that_are_thrown_away_are_counted_and_explained_ones_are_not() {
     let (mut router, counts) = counting(&config(route));
     for key in ["dev:a", "b", "dev:c"] {
         let ticket = router.get(key);
-        assert_eq!(router.told(ticket), Some(Outcome::NotFound));
+        assert_eq!(router.outcome(ticket), Some(Outcome::NotFound));
     }
     let lines = router.walks.tree().explain(Op::Get, b"dev:a", Facts::default());
     assert_eq!(lines.last().unwrap().handle, "DevNullRoute");
-    let ticket = router.ask(Op::Set, "dev:a");
-    assert_eq!(router.told(ticket), Some(Outcome::NotStored));
+    let ticket = router.request(Op::Set, "dev:a");
+    assert_eq!(router.outcome(ticket), Some(Outcome::NotStored));
     assert_eq!(counts.count(RouteCount::DevNull), 3);
     router.end();
 }

@@ -4,7 +4,8 @@ fn route(kind: &str, more: &str) -> String {
     format!(r#"{{"type": "{kind}", "children": ["PoolRoute|A", "PoolRoute|B", "PoolRoute|C"]{more}}}"#)
 }
 
-/// Sends a request through `route` to servers that answer or refuse with these outcomes. Returns what was sent, and what came of it.
+/// Sends a request through `route` to servers that reply or refuse with these outcomes. Returns the
+/// requests and the result.
 fn run(
     route: &str,
     op: Op,
@@ -17,15 +18,15 @@ fn run(
     for (number, outcome) in outcomes.iter().enumerate().filter(|(number, _)| refusing & 1 << number != 0) {
         router.refuse(servers[number], *outcome);
     }
-    let ticket = router.ask(op, key);
+    let ticket = router.request(op, key);
     while let Some((name, _)) = router.script.open.first().cloned() {
-        assert_eq!(router.told(ticket), None);
+        assert_eq!(router.outcome(ticket), None);
         let number = servers.iter().position(|server| *server == name).unwrap();
         router.signed(&name, outcomes[number]);
     }
-    let (sent, told) = (router.sent(), router.by(ticket).unwrap());
+    let (sent, received) = (router.sent(), router.by(ticket).unwrap());
     router.end();
-    (sent, told)
+    (sent, received)
 }
 
 #[test]
@@ -48,7 +49,7 @@ fn failover_errors_say_what_counts_for_each_kind_of_operation() {
     let tko_only = r#", "failover_errors": ["tko"]"#;
     let by_kind =
         r#", "failover_errors": {"gets": ["timeout"], "updates": [], "deletes": ["tko", "timeout"]}"#;
-    for (more, op, failure, asked) in [
+    for (more, op, failure, tried) in [
         (tko_only, Op::Get, Outcome::Timeout, 1),
         (tko_only, Op::Get, Outcome::Tko, 3),
         (tko_only, Op::Set, Outcome::Timeout, 1),
@@ -64,7 +65,7 @@ fn failover_errors_say_what_counts_for_each_kind_of_operation() {
         (r#", "failover_errors": ["bad_value", "tko"]"#, Op::Get, Outcome::RemoteError, 1),
     ] {
         let (sent, _) = run(&route("FailoverRoute", more), op, "k", &[failure; 3], 0);
-        assert_eq!(sent.len(), asked, "{more} {op:?} {failure:?}");
+        assert_eq!(sent.len(), tried, "{more} {op:?} {failure:?}");
     }
     let error = refusal(&route("FailoverRoute", r#", "failover_errors": ["slow"]"#));
     assert!(error.contains("unknown error slow"), "{error}");
@@ -98,7 +99,7 @@ fn miss_failover_asks_the_next_child_after_a_miss_or_an_error() {
     );
     // A child that has failed to delete the key has it still.
     for more in ["", r#", "return_best_on_error": true"#] {
-        for (row, asked, told, by) in [
+        for (row, tried, received, by) in [
             ([Timeout, Deleted, Deleted], 2, Timeout, "a"),
             ([Timeout, NotFound, NotFound], 3, Timeout, "a"),
             ([NotFound, Tko, NotFound], 3, Tko, "b"),
@@ -108,7 +109,7 @@ fn miss_failover_asks_the_next_child_after_a_miss_or_an_error() {
             for refusing in [0, 7] {
                 let (sent, (outcome, who)) =
                     run(&route("MissFailoverRoute", more), Op::Delete, "k", &row, refusing);
-                assert_eq!((sent.len(), outcome), (asked, told), "{row:?} {more}");
+                assert_eq!((sent.len(), outcome), (tried, received), "{row:?} {more}");
                 assert!(refusing != 0 || who == by, "{row:?} {more}");
             }
         }
@@ -144,7 +145,7 @@ fn the_gutter_keeps_items_for_a_short_time() {
                 format!("c {meta}set k{then}"),
             ];
             assert_eq!(router.sent(), expected, "{more}");
-            assert_eq!(router.told(ticket), Some(Outcome::Stored));
+            assert_eq!(router.outcome(ticket), Some(Outcome::Stored));
             router.end();
         }
     }
@@ -167,9 +168,9 @@ fn in_gutter(request: &Request<'_>, route: &str) -> (String, Option<Outcome>) {
     let ticket = router.start(request);
     let sent = router.sent().pop().expect("the gutter is asked");
     router.reply("b", Outcome::Found);
-    let told = router.told(ticket);
+    let received = router.outcome(ticket);
     router.end();
-    (sent, told)
+    (sent, received)
 }
 
 #[test]
@@ -177,7 +178,7 @@ fn no_command_gives_an_item_in_the_gutter_more_time_than_it_had_when_it_was_stor
     let past = 1_700_000_000;
     let meta = |op, meta: &'static str| (op, Dialect::Meta, meta, 0);
     let classic = |op, exptime| (op, Dialect::Classic, "", exptime);
-    for ((op, dialect, flags, exptime), sent, told) in [
+    for ((op, dialect, flags, exptime), sent, received) in [
         // An item that is made.
         (meta(Op::Incr, "N0 J1 v"), "meta incr k [N60 J1 v]", Outcome::Found),
         (meta(Op::Decr, "N100"), "meta decr k [N60]", Outcome::Found),
@@ -203,10 +204,10 @@ fn no_command_gives_an_item_in_the_gutter_more_time_than_it_had_when_it_was_stor
         let it = Request::classic(op, b"k");
         let request = Request { dialect, exptime, meta: flags.as_bytes(), ..it };
         // The answer to a delete is the first server's.
-        let told = if op == Op::Delete { Outcome::Tko } else { told };
+        let received = if op == Op::Delete { Outcome::Tko } else { received };
         assert_eq!(
             in_gutter(&request, GUTTER),
-            (format!("b {sent}"), Some(told)),
+            (format!("b {sent}"), Some(received)),
             "{op:?} {flags} {exptime}"
         );
     }
@@ -230,7 +231,7 @@ fn a_route_that_sets_times_sets_all_that_a_request_carries() {
 #[test]
 fn a_delete_is_answered_as_the_first_child_has_answered_whatever_stands_in_for_it() {
     use Outcome::{Deleted, NotFound, Timeout, Tko};
-    for (first, second, third, told) in [
+    for (first, second, third, received) in [
         (Tko, Deleted, Deleted, Tko),
         (Timeout, NotFound, Deleted, Timeout),
         (Timeout, Tko, Deleted, Timeout),
@@ -243,8 +244,8 @@ fn a_delete_is_answered_as_the_first_child_has_answered_whatever_stands_in_for_i
         {
             let row = [first, second, third];
             let (sent, (outcome, who)) = run(&kind, Op::Delete, "k", &row, 0);
-            let asked = 1 + row.iter().take(2).take_while(|outcome| outcome.is_error()).count();
-            assert_eq!((sent.len(), outcome, &*who), (asked, told, "a"), "{row:?}");
+            let tried = 1 + row.iter().take(2).take_while(|outcome| outcome.is_error()).count();
+            assert_eq!((sent.len(), outcome, &*who), (tried, received, "a"), "{row:?}");
         }
     }
 }
@@ -266,19 +267,19 @@ fn failover_is_limited_to_a_share_of_the_requests() {
     let mut router =
         Router::new(&route("FailoverRoute", r#", "failover_limit": {"rate": 0.25, "burst": 2}"#));
     router.refuse("b", Outcome::Busy);
-    let (mut asked_b, mut asked_c) = (0, 0);
+    let (mut tried_b, mut tried_c) = (0, 0);
     for _ in 0..100 {
         router.get("k");
         router.reply("a", Outcome::Timeout);
         let sent = router.sent();
-        asked_b += sent.iter().filter(|sent| sent.starts_with("b ")).count();
-        asked_c += sent.iter().filter(|sent| sent.starts_with("c ")).count();
+        tried_b += sent.iter().filter(|sent| sent.starts_with("b ")).count();
+        tried_c += sent.iter().filter(|sent| sent.starts_with("c ")).count();
         while !router.script.open.is_empty() {
             router.reply("c", Outcome::Found);
         }
     }
     // The bucket is full at first, with one token for each of two children; then every fourth request has one.
-    assert_eq!((asked_b, asked_c), (25, 1));
+    assert_eq!((tried_b, tried_c), (25, 1));
     // Servers that are down do not count.
     router.get("k");
     router.reply("a", Outcome::Tko);
@@ -299,12 +300,13 @@ fn the_next_child_may_be_the_one_that_failed_least() {
     for next in ["b", "c", "b", "c"] {
         let ticket = router.get("k");
         assert_eq!(router.sent(), ["a get k".to_owned(), format!("{next} get k")]);
-        assert_eq!(router.told(ticket), Some(Outcome::Timeout));
+        assert_eq!(router.outcome(ticket), Some(Outcome::Timeout));
     }
     router.end();
 }
 
-/// Children of a failover among the servers of `P`, in the order in which they are asked for a key.
+/// The children of a failover among the servers of `P`, in the order in which they are tried for a
+/// key.
 fn order(policy: &str, key: &str) -> Vec<String> {
     let mut router = Router::new(&format!(
         r#"{{"type": "SaltedFailoverRoute", "pool": "P", "failover_policy": {policy}}}"#
@@ -411,10 +413,10 @@ fn policies_ask_more_than_eight_children() {
             ('a'..='f').map(String::from).chain((0..8).map(|number| format!("p{number}"))).collect();
         servers.iter().for_each(|server| router.refuse(server, Outcome::Timeout));
         let ticket = router.get("k");
-        let mut asked: Vec<_> = router.sent().iter().map(|sent| sent.replace(" get k", "")).collect();
-        assert_eq!((router.told(ticket), &*asked[0]), (Some(Outcome::Timeout), "a"));
-        asked.sort();
-        assert_eq!(asked, servers, "{policy}");
+        let mut tried: Vec<_> = router.sent().iter().map(|sent| sent.replace(" get k", "")).collect();
+        assert_eq!((router.outcome(ticket), &*tried[0]), (Some(Outcome::Timeout), "a"));
+        tried.sort();
+        assert_eq!(tried, servers, "{policy}");
         router.end();
     }
 }
@@ -438,11 +440,11 @@ fn tags_of_a_route_are_those_of_its_policy() {
         );
         let mut router = Router::new(&config);
         ["a", "b", "c", "d"].iter().for_each(|server| router.refuse(server, Outcome::Timeout));
-        let asked = (0..20).flat_map(|number| {
+        let tried = (0..20).flat_map(|number| {
             router.get(&format!("key{number}"));
             router.sent()
         });
-        asked.collect::<Vec<_>>()
+        tried.collect::<Vec<_>>()
     };
     let (one, other) = (r#", "tags": ["x", "y", "z"]"#, r#", "tags": ["z", "x", "y"]"#);
     assert_ne!(route("", one), route("", other));
@@ -523,7 +525,7 @@ fn failover_of_all_sync_of_miss_failover() {
             router.reply(server, Outcome::NotFound);
         }
         router.hit("b", "from b");
-        assert_eq!(router.told(ticket), None);
+        assert_eq!(router.outcome(ticket), None);
         router.reply("d", Outcome::Timeout);
         assert_eq!(router.script.open.len(), 1);
         router.hit("e", "from e");
@@ -537,7 +539,7 @@ fn a_failover_whose_share_is_nothing_asks_no_other_child_unless_the_first_is_dow
     let mut router = Router::new(&route("FailoverRoute", r#", "failover_limit": {"rate": 0}"#));
     let ticket = router.get("k");
     router.reply("a", Outcome::Timeout);
-    assert_eq!((router.sent(), router.told(ticket)), (vec!["a get k".to_owned()], Some(Outcome::Timeout)));
+    assert_eq!((router.sent(), router.outcome(ticket)), (vec!["a get k".to_owned()], Some(Outcome::Timeout)));
     router.get("k");
     router.reply("a", Outcome::Tko);
     assert_eq!(router.sent(), ["a get k", "b get k"]);

@@ -3,8 +3,8 @@ use super::*;
 const OUTCOMES: [Outcome; 5] =
     [Outcome::Found, Outcome::NotFound, Outcome::Timeout, Outcome::RemoteError, Outcome::ClientError];
 
-/// Asks `route`, which has the servers a, b and c, with all rows of outcomes in all orders; some refuse at once. `expected` is given
-/// who has answered what, in order.
+/// Sends requests through `route`, which has the servers a, b and c, with all rows of outcomes in
+/// all orders; some refuse at once. `expected` receives the replies in order.
 fn check(route: &str, expected: impl Fn(&[(&str, Outcome)]) -> (Outcome, String)) {
     for row in rows(&OUTCOMES, 3) {
         let servers: Vec<_> = ["a", "b", "c"].into_iter().zip(row).collect();
@@ -70,9 +70,12 @@ fn all_majority_answers_what_most_say_and_of_several_the_worst() {
 fn all_initial_answers_the_first_child_whenever_the_others_do() {
     for order in orders(&["a", "b", "c"]) {
         let mut router = Router::new(&format!(r#"{{"type": "AllInitialRoute", "children": {ALL}}}"#));
-        let ticket = router.ask(Op::Delete, "k");
+        let ticket = router.request(Op::Delete, "k");
         for name in order {
-            assert_eq!(router.told(ticket).is_some(), router.script.open.iter().all(|(open, _)| open != "a"));
+            assert_eq!(
+                router.outcome(ticket).is_some(),
+                router.script.open.iter().all(|(open, _)| open != "a")
+            );
             router.signed(name, if name == "a" { Outcome::NotFound } else { Outcome::Deleted });
         }
         assert_eq!(router.by(ticket), Some((Outcome::NotFound, "a".into())));
@@ -91,8 +94,8 @@ fn all_async_answers_at_once_as_a_cache_without_items() {
     ] {
         let mut router = Router::new(&format!(r#"{{"type": "AllAsyncRoute", "children": {ALL}}}"#));
         router.refuse("b", Outcome::Tko);
-        let ticket = router.ask(op, "k");
-        assert_eq!(router.told(ticket), Some(outcome));
+        let ticket = router.request(op, "k");
+        assert_eq!(router.outcome(ticket), Some(outcome));
         assert_eq!(router.sent().len(), 3);
         router.reply("a", Outcome::Timeout);
         router.reply("c", Outcome::Deleted);
@@ -111,9 +114,9 @@ fn a_settled_fan_out_drops_what_comes_later() {
     let second = router.get("l");
     router.reply("a", Outcome::NotFound);
     router.reply("c", Outcome::Timeout);
-    assert_eq!(router.told(second), None);
+    assert_eq!(router.outcome(second), None);
     router.reply("c", Outcome::NotFound);
-    assert_eq!(router.told(second), Some(Outcome::NotFound));
+    assert_eq!(router.outcome(second), Some(Outcome::NotFound));
     router.hit("a", "late");
     router.reply("b", Outcome::Timeout);
     router.end();
@@ -128,11 +131,11 @@ fn one_child_has_no_frame_and_no_children_are_a_cache_without_items() {
         let ticket = router.get("k");
         assert_eq!(router.walks.frames(), 0, "{kind}");
         router.reply("a", Outcome::Timeout);
-        assert_eq!(router.told(ticket), Some(Outcome::Timeout));
+        assert_eq!(router.outcome(ticket), Some(Outcome::Timeout));
         router.end();
         let mut router = Router::new(&format!(r#"{{"type": "{kind}", "children": []}}"#));
-        let ticket = router.ask(Op::Set, "k");
-        assert_eq!(router.told(ticket), Some(Outcome::NotStored), "{kind}");
+        let ticket = router.request(Op::Set, "k");
+        assert_eq!(router.outcome(ticket), Some(Outcome::NotStored), "{kind}");
         router.end();
     }
 }

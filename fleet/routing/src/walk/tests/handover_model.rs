@@ -42,7 +42,7 @@ impl Store {
 enum Open {
     /// With the least value that may be answered.
     Get(u64),
-    /// With the value that nobody may be told any more once it is acknowledged.
+    /// With the value that no client may receive any more once the delete is acknowledged.
     Delete(u64),
     Set,
 }
@@ -84,7 +84,8 @@ impl World {
         self.open.iter().any(|(_, _, open)| is_it(open))
     }
 
-    /// A client begins something. A value of the database is stored only while nobody deletes: what a client is late with is its own fault.
+    /// A client starts an operation. It stores a value of the database only while no delete is in
+    /// flight: a late client is outside the promise.
     fn begin(&mut self) {
         let at = self.below(2);
         match self.below(4) {
@@ -92,7 +93,7 @@ impl World {
                 self.database += 1;
                 let choice = self.below(self.deletes_by.len());
                 let at = self.deletes_by[choice];
-                let ticket = self.routers[at].ask(Op::Delete, "k");
+                let ticket = self.routers[at].request(Op::Delete, "k");
                 self.open.push((at, ticket, Open::Delete(self.database)));
             }
             1 if !self.has(|open| matches!(open, Open::Delete(_))) => {
@@ -130,7 +131,7 @@ impl World {
 
     fn collect(&mut self) -> Result<(), String> {
         for (at, ticket, open) in std::mem::take(&mut self.open) {
-            let Some(told) = self.routers[at].script.told.get(&ticket) else {
+            let Some(received) = self.routers[at].script.answers.get(&ticket) else {
                 self.open.push((at, ticket, open));
                 continue;
             };
@@ -138,7 +139,7 @@ impl World {
                 Open::Delete(value) => self.acknowledged = self.acknowledged.max(value),
                 Open::Set => {}
                 Open::Get(least) => {
-                    let value = told.value.as_ref().map(|value| value.parse::<u64>().unwrap());
+                    let value = received.value.as_ref().map(|value| value.parse::<u64>().unwrap());
                     self.hits += usize::from(value.is_some());
                     if let Some(value) = value.filter(|value| *value < least) {
                         return Err(format!("{value} by router {at} after {least}"));

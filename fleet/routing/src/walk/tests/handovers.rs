@@ -40,15 +40,15 @@ fn a_slot_is_read_where_its_keys_are_and_deletes_go_to_both_servers() {
             router.reply("a", Outcome::NotFound);
         }
         assert_eq!(
-            (router.told(ticket), router.sent()),
+            (router.outcome(ticket), router.sent()),
             (Some(Outcome::NotFound), gets.iter().map(|get| (*get).to_owned()).collect())
         );
-        let ticket = router.ask(Op::Delete, "k");
+        let ticket = router.request(Op::Delete, "k");
         assert_eq!(router.sent(), deletes, "{stage}");
         router.reply("a", Outcome::Deleted);
-        assert_eq!(router.told(ticket), None, "both are waited for");
+        assert_eq!(router.outcome(ticket), None, "both are waited for");
         router.reply("b", Outcome::NotFound);
-        assert_eq!(router.told(ticket), Some(Outcome::Deleted), "{stage}");
+        assert_eq!(router.outcome(ticket), Some(Outcome::Deleted), "{stage}");
         router.end();
     }
 }
@@ -64,17 +64,17 @@ fn a_delete_fails_with_either_server_and_a_store_only_with_the_one_that_has_the_
             (Deleted, Tko, Tko),
         ] {
             let mut router = Router::of(&slot("warming"));
-            let ticket = router.ask(Op::Delete, "k");
+            let ticket = router.request(Op::Delete, "k");
             order.iter().for_each(|server| router.reply(server, if *server == "a" { in_a } else { in_b }));
-            assert_eq!(router.told(ticket), Some(expected), "{in_a:?} {in_b:?} {order:?}");
+            assert_eq!(router.outcome(ticket), Some(expected), "{in_a:?} {in_b:?} {order:?}");
             router.end();
         }
         for (in_a, in_b) in [(NotFound, Stored), (Timeout, Stored), (Deleted, Tko)] {
             let mut router = Router::of(&slot("warming"));
-            let ticket = router.ask(Op::Set, "k");
+            let ticket = router.request(Op::Set, "k");
             assert_eq!(router.sent(), ["b set k =v", "a delete k"]);
             order.iter().for_each(|server| router.reply(server, if *server == "a" { in_a } else { in_b }));
-            assert_eq!(router.told(ticket), Some(in_b), "{in_a:?} {order:?}");
+            assert_eq!(router.outcome(ticket), Some(in_b), "{in_a:?} {order:?}");
             router.end();
         }
     }
@@ -116,7 +116,7 @@ fn what_changes_how_long_an_item_lives_does_so_in_both_places() {
             for place in order {
                 router.reply([other, present][place], touched(had_it[place]));
             }
-            assert_eq!(router.told(ticket), Some(touched(had_it[0] || had_it[1])), "{stage} {had_it:?}");
+            assert_eq!(router.outcome(ticket), Some(touched(had_it[0] || had_it[1])), "{stage} {had_it:?}");
         }
         let ticket = router.start(&Request { exptime: 30, ..Request::classic(Op::Gat, b"k") });
         assert_eq!(
@@ -125,7 +125,7 @@ fn what_changes_how_long_an_item_lives_does_so_in_both_places() {
             "{stage}"
         );
         router.reply(present, Outcome::Found);
-        assert_eq!(router.told(ticket), Some(Outcome::Found));
+        assert_eq!(router.outcome(ticket), Some(Outcome::Found));
         router.reply(other, Outcome::NotFound);
         router.end();
     }
@@ -153,7 +153,7 @@ fn keys_that_stay_are_asked_for_as_ever_while_a_pool_is_resized_and_others_move(
                 if is_filled {
                     router.reply(&old, Outcome::NotFound);
                 }
-                router.ask(Op::Delete, &key);
+                router.request(Op::Delete, &key);
                 let deletes = router.sent();
                 assert_eq!(deletes.len(), if old == new { 1 } else { 2 }, "{deletes:?}");
                 assert_eq!(deletes.iter().filter(|sent| sent.contains("H4")).count(), deletes.len() - 1);
@@ -202,6 +202,6 @@ fn what_is_wrong_with_a_change_is_told() {
 #[test]
 fn deletes_that_fail_are_logged_for_both_servers() {
     let mut router = Router::of(&slot("ending"));
-    router.ask(Op::Delete, "k");
+    router.request(Op::Delete, "k");
     assert_eq!(router.script.logs, [Some("P".to_owned()), Some("P".to_owned())]);
 }

@@ -40,7 +40,7 @@ fn a_key_that_cannot_be_sent_is_an_error_of_the_router() {
     {
         let mut router = Router::new(&route);
         let ticket = router.get(&"x".repeat(248));
-        assert_eq!(router.told(ticket), Some(Outcome::LocalError));
+        assert_eq!(router.outcome(ticket), Some(Outcome::LocalError));
         router.end();
     }
     // Another child can be asked.
@@ -52,7 +52,7 @@ fn a_key_that_cannot_be_sent_is_an_error_of_the_router() {
     let empty = r#"{"type": "ModifyKeyRoute", "target": "PoolRoute|A", "replace_key_prefix": "k"}"#;
     let mut router = Router::new(empty);
     let ticket = router.get("k");
-    assert_eq!(router.told(ticket), Some(Outcome::LocalError));
+    assert_eq!(router.outcome(ticket), Some(Outcome::LocalError));
     router.end();
 }
 
@@ -78,7 +78,7 @@ fn keys_are_rewritten_one_after_the_other_and_for_each_child() {
         let mut sent = router.sent();
         sent.sort();
         assert_eq!(sent, ["a get 21k", "b get 21kx", "c get 31k"]);
-        assert_eq!(router.told(ticket), Some(Outcome::NotFound));
+        assert_eq!(router.outcome(ticket), Some(Outcome::NotFound));
         router.end();
     }
 }
@@ -142,17 +142,17 @@ fn a_key_is_split_over_replicas_by_host() {
         let mut router = Router::new(&split(more));
         router.facts.host = host;
         router.refuse("a", Outcome::NotFound);
-        router.ask(op, "k");
+        router.request(op, "k");
         assert_eq!(router.sent(), expected);
         router.end();
     }
     let mut router = Router::new(&split(""));
-    let ticket = router.ask(Op::Delete, "k");
+    let ticket = router.request(Op::Delete, "k");
     for outcome in [Outcome::Deleted, Outcome::Timeout, Outcome::NotFound] {
-        assert_eq!(router.told(ticket), None);
+        assert_eq!(router.outcome(ticket), None);
         router.reply("a", outcome);
     }
-    assert_eq!(router.told(ticket), Some(Outcome::Timeout), "a copy is left");
+    assert_eq!(router.outcome(ticket), Some(Outcome::Timeout), "a copy is left");
     router.end();
     let mut router = Router::new(&split(r#", "first_hit": true"#));
     let ticket = router.get("k");
@@ -163,10 +163,10 @@ fn a_key_is_split_over_replicas_by_host() {
     router.reply("a", Outcome::Timeout);
     let ticket = router.get("k");
     for outcome in [Outcome::NotFound, Outcome::Timeout, Outcome::NotFound] {
-        assert_eq!(router.told(ticket), None);
+        assert_eq!(router.outcome(ticket), None);
         router.reply("a", outcome);
     }
-    assert_eq!(router.told(ticket), Some(Outcome::NotFound));
+    assert_eq!(router.outcome(ticket), Some(Outcome::NotFound));
     router.end();
     let long = "x".repeat(246);
     assert_eq!(sent(&split(""), &long), format!("a get {long}"));
@@ -207,7 +207,7 @@ fn a_shard_is_split_by_host() {
         let mut router = Router::new(split);
         (router.facts.host, router.facts.now_s) = (host, now);
         router.refuse("a", Outcome::NotFound);
-        router.ask(op, key);
+        router.request(op, key);
         assert_eq!(router.sent(), expected, "{key}");
         router.end();
     }

@@ -8,8 +8,8 @@ fn rates_are_tokens_a_second() {
     router.refuse("a", Outcome::Found);
     let mut pass = |now_ms: u64, op: Op| {
         router.facts.now_ms = now_ms;
-        let ticket = router.ask(op, "k");
-        router.told(ticket) == Some(Outcome::Found)
+        let ticket = router.request(op, "k");
+        router.outcome(ticket) == Some(Outcome::Found)
     };
     // It begins empty.
     assert!(!pass(1_000, Op::Get));
@@ -35,8 +35,8 @@ fn rates_count_from_the_configuration_on() {
     router.walks.tree().begin(5_000);
     router.facts.now_ms = 8_000;
     for (op, expected) in [(Op::Set, 10), (Op::Get, 2)] {
-        let tickets: Vec<_> = (0..12).map(|_| router.ask(op, "k")).collect();
-        let passed = tickets.iter().filter(|ticket| router.told(**ticket) == Some(Outcome::Found)).count();
+        let tickets: Vec<_> = (0..12).map(|_| router.request(op, "k")).collect();
+        let passed = tickets.iter().filter(|ticket| router.outcome(**ticket) == Some(Outcome::Found)).count();
         assert_eq!(passed, expected, "{op:?}");
     }
     router.end();
@@ -46,17 +46,17 @@ fn rates_count_from_the_configuration_on() {
 fn no_more_requests_are_under_way_than_allowed() {
     let mut router = Router::new(r#"{"type": "PoolRoute", "pool": "A", "max_outstanding": 2}"#);
     let tickets: Vec<_> = (0..3).map(|_| router.get("k")).collect();
-    assert_eq!(router.told(tickets[2]), Some(Outcome::Busy));
+    assert_eq!(router.outcome(tickets[2]), Some(Outcome::Busy));
     router.reply("a", Outcome::Timeout);
     let next = router.get("k");
-    assert_eq!(router.told(next), None);
+    assert_eq!(router.outcome(next), None);
     router.reply("a", Outcome::Found);
     router.reply("a", Outcome::Found);
-    // What is refused by the server is not under way.
+    // A refused request is not in flight.
     router.refuse("a", Outcome::Tko);
     for _ in 0..5 {
         let ticket = router.get("k");
-        assert_eq!(router.told(ticket), Some(Outcome::Tko));
+        assert_eq!(router.outcome(ticket), Some(Outcome::Tko));
     }
     router.end();
 }
@@ -82,7 +82,7 @@ fn a_cold_server_gets_a_part_of_the_gets() {
     assert!((150..260).contains(&cold), "{cold}");
     share(Outcome::Found, 20_000);
     assert_eq!(share(Outcome::Found, 100), 100);
-    router.ask(Op::Set, "k");
+    router.request(Op::Set, "k");
     router.reply("a", Outcome::Stored);
     router.end();
 }
@@ -99,7 +99,7 @@ fn shadowed(shadow: &str, keys: usize) -> (usize, usize) {
         shadows += sent.len() - 1;
         in_range += usize::from(normal == "p0" || normal == "p1");
         router.reply(&normal, Outcome::NotFound);
-        assert_eq!(router.told(ticket), Some(Outcome::NotFound), "shadows are not waited for");
+        assert_eq!(router.outcome(ticket), Some(Outcome::NotFound), "shadows are not waited for");
     }
     while !router.script.open.is_empty() {
         router.reply("b", Outcome::Timeout);

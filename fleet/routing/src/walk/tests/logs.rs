@@ -5,7 +5,7 @@ use super::*;
 /// The servers that a delete of this key comes to, each with the log's name.
 fn logged(route: &str, key: &str) -> Vec<(String, Option<String>)> {
     let mut router = Router::new(route);
-    router.ask(Op::Delete, key);
+    router.request(Op::Delete, key);
     let servers = router.sent().into_iter().map(|line| line.split(' ').next().unwrap_or_default().to_owned());
     servers.zip(std::mem::take(&mut router.script.logs)).collect()
 }
@@ -69,7 +69,7 @@ fn a_server_that_is_a_route_is_logged_by_pool_routes_of_its_own() {
         pools()
     );
     let mut router = Router::of(&config);
-    router.ask(Op::Delete, "k");
+    router.request(Op::Delete, "k");
     router.reply("a", Outcome::Timeout);
     router.reply("b", Outcome::Deleted);
     assert_eq!(router.script.logs, [None, Some("B".to_owned())]);
@@ -96,7 +96,7 @@ fn a_logged_delete_goes_where_its_pool_sends_it_now() {
     let mut router = Router::new(route);
     for number in 0..50 {
         let key = format!("k{number}");
-        router.ask(Op::Delete, &key);
+        router.request(Op::Delete, &key);
         let server = router.sent()[0].split(' ').next().unwrap().to_owned();
         router.reply(&server, Outcome::Deleted);
         assert_eq!(relocated(&config(route), "P", &key), [format!("{server}:1 {key}")]);

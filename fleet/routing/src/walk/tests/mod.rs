@@ -43,7 +43,7 @@ impl Sources for NoFiles {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Told {
+struct Received {
     outcome: Outcome,
     value: Option<String>,
     number: u64,
@@ -60,11 +60,11 @@ struct Script {
     log_names: Vec<Arc<str>>,
     logs: Vec<Option<String>>,
     refusals: HashMap<String, Outcome>,
-    told: HashMap<u32, Told>,
-    /// What was told of requests that came to pools that are counted, and whose answers were then told.
+    answers: HashMap<u32, Received>,
+    /// The requests that came to counted pools, and the clients that were answered then.
     arrivals: Vec<(u32, String, Arrival)>,
     counted: Vec<u32>,
-    /// Values that clients are told have their flags in front.
+    /// Clients receive values with their flags in front.
     shows_flags: bool,
     now_ms: u64,
 }
@@ -109,12 +109,12 @@ impl Sink for Script {
             |item: Item<'_>| if self.shows_flags { format!("{} ", item.flags) } else { String::new() };
         let value = answer.item.map(|item| flags(item) + &String::from_utf8_lossy(item.value));
         let line = String::from_utf8_lossy(answer.line).into_owned();
-        let told = Told { outcome: answer.outcome, value, number: answer.number, line };
-        assert!(self.told.insert(ticket, told).is_none(), "request {ticket} is answered twice");
+        let received = Received { outcome: answer.outcome, value, number: answer.number, line };
+        assert!(self.answers.insert(ticket, received).is_none(), "request {ticket} is answered twice");
     }
 
     fn arrive(&mut self, ticket: u32, at: DestinationId, arrival: Arrival) {
-        assert!(!self.told.contains_key(&ticket), "request {ticket} was answered");
+        assert!(!self.answers.contains_key(&ticket), "request {ticket} was answered");
         self.arrivals.push((ticket, self.servers[at.0 as usize].clone(), arrival));
     }
 
@@ -151,14 +151,14 @@ struct Router {
     walks: Walks<u32>,
     script: Script,
     facts: Facts,
-    asked: u32,
+    requests: u32,
 }
 
 fn settings() -> Settings {
     Settings::plain("/here/own/", Duration::from_secs(1))
 }
 
-/// What was built, the names of its servers, and those of its logs.
+/// The built tree, the names of its servers, and those of its logs.
 type Made = (Built, Vec<String>, Vec<Arc<str>>);
 
 fn built(config: &str) -> Result<Made, String> {
@@ -190,7 +190,7 @@ fn config(route: &str) -> String {
     format!(r#"{{"pools": {{{}}}, "route": {route}}}"#, pools())
 }
 
-/// What is wrong with a route.
+/// The fault of a route.
 fn refusal(route: &str) -> String {
     built(&config(route)).map(|_| ()).expect_err(route)
 }
@@ -214,22 +214,22 @@ impl Router {
         let (built, servers, log_names) = made.unwrap_or_else(|error| panic!("{error}\n{config}"));
         let facts = Facts { now_s: 1_800_000_000, ..Facts::default() };
         let script = Script { servers, log_names, ..Script::default() };
-        Router { walks: Walks::new(built.tree, 1), script, facts, asked: 0 }
+        Router { walks: Walks::new(built.tree, 1), script, facts, requests: 0 }
     }
 
     fn start(&mut self, request: &Request<'_>) -> u32 {
-        self.asked += 1;
-        self.walks.start(request, &self.facts, self.asked, &mut self.script);
-        self.asked
+        self.requests += 1;
+        self.walks.start(request, &self.facts, self.requests, &mut self.script);
+        self.requests
     }
 
-    fn ask(&mut self, op: Op, key: &str) -> u32 {
+    fn request(&mut self, op: Op, key: &str) -> u32 {
         let value = if op == Op::Set || op == Op::LeaseSet || op == Op::Cas { b"v".as_slice() } else { b"" };
         self.start(&Request { value, ..Request::classic(op, key.as_bytes()) })
     }
 
     fn get(&mut self, key: &str) -> u32 {
-        self.ask(Op::Get, key)
+        self.request(Op::Get, key)
     }
 
     /// What servers were sent since this was last asked.
@@ -266,25 +266,25 @@ impl Router {
         self.answer(server, &Answer { item, ..Answer::of(outcome) });
     }
 
-    fn told(&self, ticket: u32) -> Option<Outcome> {
-        self.script.told.get(&ticket).map(|told| told.outcome)
+    fn outcome(&self, ticket: u32) -> Option<Outcome> {
+        self.script.answers.get(&ticket).map(|received| received.outcome)
     }
 
     /// The outcome, and whose answer it was.
     fn by(&self, ticket: u32) -> Option<(Outcome, String)> {
-        let told = self.script.told.get(&ticket)?;
-        Some((told.outcome, told.value.clone().unwrap_or_default()))
+        let received = self.script.answers.get(&ticket)?;
+        Some((received.outcome, received.value.clone().unwrap_or_default()))
     }
 
     fn value(&self, ticket: u32) -> Option<String> {
-        self.script.told.get(&ticket)?.value.clone()
+        self.script.answers.get(&ticket)?.value.clone()
     }
 
     /// Nothing is under way, and every request was answered.
     fn end(self) {
         assert!(self.script.open.is_empty(), "{:?}", self.script.open);
         assert_eq!(self.walks.frames(), 0);
-        assert_eq!(self.script.told.len() as u32, self.asked);
+        assert_eq!(self.script.answers.len() as u32, self.requests);
     }
 }
 

@@ -8,7 +8,7 @@ fn lease(router: &mut Router, server: &str, token: u64) {
 }
 
 fn token(router: &Router, ticket: u32) -> u64 {
-    router.script.told[&ticket].number
+    router.script.answers[&ticket].number
 }
 
 fn store(router: &mut Router, token: u64) -> u32 {
@@ -19,14 +19,14 @@ fn store(router: &mut Router, token: u64) -> u32 {
 #[test]
 fn what_is_stored_with_a_lease_goes_where_the_lease_is_from() {
     let mut router = Router::new(PAIRED);
-    let first = router.ask(Op::LeaseGet, "k");
+    let first = router.request(Op::LeaseGet, "k");
     lease(&mut router, "a", 77);
     assert_eq!(token(&router, first), 77, "that of the first child is its own");
     store(&mut router, 77);
     router.reply("a", Outcome::Stored);
     router.sent();
     router.refuse("a", Outcome::Tko);
-    let second = router.ask(Op::LeaseGet, "k");
+    let second = router.request(Op::LeaseGet, "k");
     lease(&mut router, "b", 78);
     let given = token(&router, second);
     assert_eq!(given >> 32, 0x7ace_b00c);
@@ -34,7 +34,7 @@ fn what_is_stored_with_a_lease_goes_where_the_lease_is_from() {
     store(&mut router, given);
     assert_eq!(router.sent(), ["a lease-get k", "b lease-get k", "b lease-set k #78 =v"]);
     router.reply("b", Outcome::Stored);
-    // It is of no use twice, and what nobody knows goes to the first child.
+    // A token works only once, and unknown tokens go to the first child.
     store(&mut router, given);
     assert_eq!(router.sent(), [format!("a lease-set k #{given} =v")]);
     router.reply("a", Outcome::NotStored);
@@ -45,14 +45,14 @@ fn what_is_stored_with_a_lease_goes_where_the_lease_is_from() {
 fn a_store_with_a_lease_goes_to_no_other_child() {
     let mut router = Router::new(PAIRED);
     router.refuse("a", Outcome::Tko);
-    let ticket = router.ask(Op::LeaseGet, "k");
+    let ticket = router.request(Op::LeaseGet, "k");
     lease(&mut router, "b", 5);
     let given = token(&router, ticket);
     router.refuse("b", Outcome::Timeout);
     let stored = store(&mut router, given);
-    assert_eq!(router.told(stored), Some(Outcome::Timeout));
+    assert_eq!(router.outcome(stored), Some(Outcome::Timeout));
     let unknown = store(&mut router, 6);
-    assert_eq!(router.told(unknown), Some(Outcome::Tko));
+    assert_eq!(router.outcome(unknown), Some(Outcome::Tko));
     router.end();
 }
 
@@ -60,10 +60,10 @@ fn a_store_with_a_lease_goes_to_no_other_child() {
 fn tokens_are_forgotten_and_hot_misses_have_none() {
     let mut router = Router::new(PAIRED);
     router.refuse("a", Outcome::Tko);
-    let ticket = router.ask(Op::LeaseGet, "k");
+    let ticket = router.request(Op::LeaseGet, "k");
     router.answer("b", &Answer { number: 1, ..Answer::of(Outcome::NotFoundHot) });
-    assert_eq!(router.told(ticket), Some(Outcome::NotFoundHot));
-    let ticket = router.ask(Op::LeaseGet, "k");
+    assert_eq!(router.outcome(ticket), Some(Outcome::NotFoundHot));
+    let ticket = router.request(Op::LeaseGet, "k");
     lease(&mut router, "b", 5);
     let given = token(&router, ticket);
     router.facts.now_s += 10;
@@ -83,7 +83,7 @@ fn routes_within_each_other_pair_each_on_its_own() {
             "PoolRoute|C"]}"#,
     );
     router.refuse("a", Outcome::Tko);
-    let ticket = router.ask(Op::LeaseGet, "k");
+    let ticket = router.request(Op::LeaseGet, "k");
     lease(&mut router, "b", 9);
     let given = token(&router, ticket);
     router.sent();
@@ -99,11 +99,11 @@ fn the_order_of_a_latest_route_is_kept() {
         r#"{"type": "LatestRoute", "name": "r", "enable_lease_pairing": true, "failover_count": 3,
             "children": ["PoolRoute|A", "PoolRoute|B", "PoolRoute|C"]}"#,
     );
-    router.ask(Op::LeaseGet, "k");
+    router.request(Op::LeaseGet, "k");
     let first = router.sent()[0][..1].to_owned();
     router.reply(&first, Outcome::Found);
     router.refuse(&first, Outcome::Tko);
-    let ticket = router.ask(Op::LeaseGet, "k");
+    let ticket = router.request(Op::LeaseGet, "k");
     let second = router.sent()[1][..1].to_owned();
     lease(&mut router, &second, 9);
     let given = token(&router, ticket);

@@ -28,21 +28,21 @@ fn routing_prefixes_choose_a_route_and_are_taken_off() {
         } else {
             Outcome::Found
         };
-        assert_eq!(router.told(ticket), Some(own), "{key}");
+        assert_eq!(router.outcome(ticket), Some(own), "{key}");
     }
     let ticket = router.get("/nowhere/x/k");
-    assert_eq!(router.told(ticket), Some(Outcome::LocalError));
+    assert_eq!(router.outcome(ticket), Some(Outcome::LocalError));
     for empty in ["/here/own/", "/*/*/"] {
         let ticket = router.get(empty);
-        assert_eq!(router.told(ticket), Some(Outcome::ClientError), "{empty}");
+        assert_eq!(router.outcome(ticket), Some(Outcome::ClientError), "{empty}");
     }
     assert!(router.sent().is_empty());
     router.end();
 }
 
 /// The servers that a request is sent to, by the letters of their names in order.
-fn asked(router: &mut Router, op: Op, key: &str) -> String {
-    router.ask(op, key);
+fn servers_of(router: &mut Router, op: Op, key: &str) -> String {
+    router.request(op, key);
     let mut servers: Vec<_> = router.sent().iter().map(|sent| sent[..1].to_owned()).collect();
     servers.iter().for_each(|server| router.reply(server, Outcome::NotFound));
     servers.sort();
@@ -74,15 +74,15 @@ fn an_asterisk_is_a_part_of_a_region_or_a_cluster() {
             ("/x*/*/k", ""),
             ("/nowhere/*/k", ""),
         ] {
-            assert_eq!(asked(&mut router, op, key), servers, "{op:?} {key}");
+            assert_eq!(servers_of(&mut router, op, key), servers, "{op:?} {key}");
         }
     }
     // The nearest answers.
     let ticket = router.get("/*/*/k");
     router.reply("b", Outcome::NotFound);
-    assert_eq!(router.told(ticket), None);
+    assert_eq!(router.outcome(ticket), None);
     router.reply("a", Outcome::Found);
-    assert_eq!(router.told(ticket), Some(Outcome::Found));
+    assert_eq!(router.outcome(ticket), Some(Outcome::Found));
     ["c", "d", "e"].iter().for_each(|server| router.reply(server, Outcome::NotFound));
     router.end();
 }
@@ -104,7 +104,7 @@ fn unknown_clusters_of_a_region_have_a_fallback() {
             ("//x/k", unknown),
             ("/here/*/k", "ab"),
         ] {
-            assert_eq!(asked(&mut router, Op::Get, key), servers, "{key}");
+            assert_eq!(servers_of(&mut router, Op::Get, key), servers, "{key}");
         }
         router.end();
     }
@@ -117,7 +117,7 @@ fn a_delete_to_several_clusters_is_answered_by_the_worst_of_all_and_other_reques
         pools()
     );
     use Outcome::{Busy, Deleted, NotFound, Stored, Timeout};
-    for (replies, told) in [
+    for (replies, received) in [
         ([Deleted, Deleted, Deleted], Deleted),
         ([Deleted, NotFound, Deleted], NotFound),
         ([Deleted, Deleted, Timeout], Timeout),
@@ -130,7 +130,11 @@ fn a_delete_to_several_clusters_is_answered_by_the_worst_of_all_and_other_reques
                 let ticket = router.start(&Request { dialect, ..Request::classic(Op::Delete, b"/*/*/k") });
                 for (place, number) in order.iter().enumerate() {
                     router.reply(["a", "b", "c"][*number], replies[*number]);
-                    assert_eq!(router.told(ticket), (place == 2).then_some(told), "{replies:?} {order:?}");
+                    assert_eq!(
+                        router.outcome(ticket),
+                        (place == 2).then_some(received),
+                        "{replies:?} {order:?}"
+                    );
                 }
                 router.end();
             }
@@ -139,13 +143,13 @@ fn a_delete_to_several_clusters_is_answered_by_the_worst_of_all_and_other_reques
     // A cluster that refuses the delete at once fails it, too.
     let mut router = Router::of(&config);
     router.refuse("c", Busy);
-    let ticket = router.ask(Op::Delete, "/*/*/k");
+    let ticket = router.request(Op::Delete, "/*/*/k");
     router.reply("a", Deleted);
     router.reply("b", Deleted);
-    assert_eq!(router.told(ticket), Some(Busy));
-    let ticket = router.ask(Op::Set, "/*/*/k");
+    assert_eq!(router.outcome(ticket), Some(Busy));
+    let ticket = router.request(Op::Set, "/*/*/k");
     router.reply("a", Stored);
-    assert_eq!(router.told(ticket), Some(Stored));
+    assert_eq!(router.outcome(ticket), Some(Stored));
     router.reply("b", Timeout);
     router.end();
 }
@@ -179,9 +183,9 @@ fn requests_under_way_stay_in_their_tree() {
     router.reply("b", Outcome::Timeout);
     assert_eq!(router.sent(), ["b get k", "a get k"]);
     router.reply("a", Outcome::NotFound);
-    assert_eq!((router.told(old), router.told(young)), (None, Some(Outcome::NotFound)));
+    assert_eq!((router.outcome(old), router.outcome(young)), (None, Some(Outcome::NotFound)));
     router.reply("b", Outcome::Found);
-    assert_eq!(router.told(old), Some(Outcome::Found));
+    assert_eq!(router.outcome(old), Some(Outcome::Found));
     assert!(!router.walks.has_requests(2));
     router.end();
 }

@@ -1,41 +1,41 @@
-//! A search for the memory with which a server becomes as large as another, and no larger.
+//! Searches for the memory with which one server becomes as large as another, but not larger.
 
 const TRIES: u32 = 4;
-/// What is given at once: a page of Guira's.
+/// The step of Guira's memory: a page.
 const STEP: u64 = 256 << 10;
 /// A server that is smaller by at most one part in this many counts as equal.
 const NEAR: u64 = 100;
 
-/// Guira does not start with less.
+/// The least memory with which Guira starts.
 const LEAST: u64 = 3 << 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Fit {
     target: u64,
     memory: u64,
-    /// The least memory that is known to be too much, and the most that is not.
+    /// The least memory that is known to be too much, and the most that is known to be enough.
     too_much: u64,
     enough: u64,
     left: u32,
 }
 
 impl Fit {
-    /// For a server that is to be `target` bytes large.
+    /// A search for a server of `target` bytes.
     pub(super) fn new(target: u64) -> Self {
         Self { target, memory: target.max(LEAST), too_much: u64::MAX, enough: 0, left: TRIES }
     }
 
-    /// A new and short search that begins at the result of this one.
+    /// A short search that starts at the result of this one.
     pub(super) fn again(self) -> Self {
         Self { memory: self.memory, left: 3, ..Self::new(self.target) }
     }
 
-    /// The memory to try; none when the search is over.
+    /// The memory to try next; `None` at the end of the search.
     pub(super) fn next(&self) -> Option<u64> {
         (self.left > 0).then_some(self.memory)
     }
 
-    /// With `memory` the server became `resident` bytes large.
+    /// Records that the server became `resident` bytes large with `memory`.
     pub(super) fn tried(&mut self, memory: u64, resident: u64) {
         self.left -= 1;
         self.narrow(memory, resident);
@@ -65,7 +65,7 @@ impl Fit {
         }
     }
 
-    /// What lies between what is enough and `too_much`, if the search has found both.
+    /// The middle between `enough` and `too_much`, once the search has found both.
     fn between(&self, too_much: u64) -> u64 {
         if self.enough == 0 { 0 } else { self.enough + (too_much - self.enough) / 2 / STEP * STEP }
     }
@@ -77,7 +77,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// The memory that the search ends with, and how often it tried.
+    /// The result of the search, and the number of tries.
     fn searched(target: u64, resident: impl Fn(u64) -> u64) -> (u64, u32) {
         let (mut fit, mut tries) = (Fit::new(target), 0);
         while let Some(memory) = fit.next() {
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn what_was_too_much_is_not_tried_again() {
-        // It grows in steps of 8 MiB.
+        // The server grows in steps of 8 MiB.
         let (memory, tries) = searched(60 * MIB, |memory| memory.next_multiple_of(8 * MIB));
         assert!(memory <= 56 * MIB && tries <= 4, "{memory}, {tries}");
     }

@@ -1,4 +1,4 @@
-//! The misses as a table, and what it comes to.
+//! The misses as a table, and a summary of it.
 
 use super::{DEFAULT, MIB, Missed, VARIANTS};
 use crate::bench::columns::{header, push};
@@ -43,7 +43,8 @@ fn groups(rows: &[Missed]) -> impl Iterator<Item = Group<'_>> {
         .map(|rows| Group { rows })
 }
 
-/// The table in Markdown, and under it in how many rows Guira misses as little as it is meant to.
+/// The table in Markdown, followed by the number of rows in which Guira meets its target for
+/// misses.
 pub(crate) fn table(rows: &[Missed]) -> String {
     let mut columns =
         vec!["trace", "part, %", "resident, MiB", "items, memcached", "items, guira", "memcached"];

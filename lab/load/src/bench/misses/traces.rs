@@ -1,4 +1,4 @@
-//! The traces, and how large what they ask for is.
+//! The traces, and the size of their keys and values.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -12,28 +12,28 @@ use crate::error::LoadError;
 use crate::pace::Pace;
 use crate::replay::Replay;
 
-/// Longest value: memcached takes none above 1 MiB, with key and header.
+/// The longest value: memcached accepts no item above 1 MiB, including key and header.
 const VALUE_LEN_MAX: u32 = 1_000_000;
-/// Length of a key that is a number in the trace.
+/// The length of a key for a number in the trace.
 const NUMBER_KEY_LEN: u64 = 16;
 
-/// A recorded trace, and how it is replayed.
+/// A recorded trace, and the settings of its replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Recorded {
     pub(super) name: &'static str,
-    /// Its file below the folder of traces.
+    /// The path below the folder of traces.
     path: &'static str,
     format: Option<Format>,
-    /// Length of each value; of no meaning where the trace tells sizes.
+    /// The length of each value, unless the trace has sizes.
     pub(super) value_len: u32,
-    /// How many of its first requests are replayed.
+    /// The number of requests that are replayed.
     limit: Option<u64>,
-    /// Parts of what it asks for that servers are given, in percent. A small trace has no small ones: what a server needs
-    /// to start would be most of its size.
+    /// The servers' memory in percent of the trace's keys and values. A small trace has no small
+    /// parts, in which the minimum of a server would be most of its size.
     pub(super) percents: &'static [u64],
 }
 
-/// Requests of the long traces that are replayed: each takes some 20 µs, on each server.
+/// The requests of long traces that are replayed: each takes some 20 µs, on each server.
 const LONG: Option<u64> = Some(700_000);
 const ALL: &[u64] = &[5, 10, 25, 50];
 const LARGER: &[u64] = &[10, 25, 50];
@@ -42,7 +42,8 @@ const fn recorded(name: &'static str, path: &'static str, value_len: u32) -> Rec
     Recorded { name, path, format: None, value_len, limit: None, percents: ALL }
 }
 
-/// The traces, the longest first. Values are as long as makes what is requested some hundred MB.
+/// The traces, the longest first. The length of values is chosen so that each trace has some
+/// hundred MB.
 const TRACES: &[Recorded] = &[
     Recorded { limit: LONG, ..recorded("cache2k-orm-busy", "caffeine/cache2k-orm-busy.trace.zst", 8192) },
     Recorded { limit: LONG, ..recorded("OLTP", "arc/OLTP.lis.zst", 4096) },
@@ -71,11 +72,12 @@ pub(super) struct Extent {
     pub(super) keys: u64,
     /// Bytes of all keys, each with the longest of its values.
     pub(super) bytes: u64,
-    /// Whether the trace tells how long values are.
+    /// Whether the trace has the sizes of values.
     pub(super) is_sized: bool,
 }
 
-/// The traces whose files are in the plan's folder, or among those of the repository; the others are reported to `log`.
+/// The traces whose files are in the plan's folder or in the repository; the others are skipped
+/// with a notice.
 pub(super) fn present(plan: &Plan, log: &mut dyn FnMut(&str)) -> Vec<Case> {
     let committed = Path::new("lab/workload/traces");
     let mut cases = Vec::new();
@@ -93,7 +95,7 @@ pub(super) fn present(plan: &Plan, log: &mut dyn FnMut(&str)) -> Vec<Case> {
 }
 
 impl Case {
-    /// One request in flight, so that none overtakes another.
+    /// With one request in flight, so that no request overtakes another.
     pub(super) fn replay(&self) -> Replay {
         Replay {
             path: self.path.clone(),
@@ -114,7 +116,7 @@ impl Case {
         let file =
             File::open(&self.path).map_err(|source| LoadError::File { path: self.path.clone(), source })?;
         let trace = Trace::new(file, self.trace.format).map_err(fail)?;
-        let is_sized = trace.format().tells_sizes();
+        let is_sized = trace.format().has_sizes();
         let limit = self.trace.limit.map_or(usize::MAX, |limit| limit as usize);
         let mut lens: HashMap<u64, u64> = HashMap::new();
         let mut requests = 0;
@@ -144,7 +146,7 @@ mod tests {
 
     #[test]
     fn traces_that_are_missing_are_told_and_those_that_are_there_are_no_longer_than_was_asked_for() {
-        // Where the tests run, the repository's own are found by a path from here only.
+        // The tests run in another folder than the repository's root.
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../workload");
         let plan = Plan { folder: Some(folder), limit: Some(1000) };
         let mut missing = Vec::new();

@@ -1,4 +1,4 @@
-//! Routers: how each is started in front of its servers.
+//! The routers, and how each is started in front of its servers.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
@@ -15,12 +15,12 @@ use crate::error::LoadError;
 use crate::reply::Check;
 use crate::server::{FLOOR, GUIRA, Kind, Server, Spec};
 
-/// How long a router may take until it accepts connections.
+/// The longest time until a router accepts connections.
 const START_MAX: Duration = Duration::from_secs(10);
 const SERVERS: usize = 4;
-/// Memory of each, much more than the keys need.
+/// Memory of each server, much more than the keys need.
 const MEMORY: u64 = 128 << 20;
-/// Connections that each may have: the forwarding floor opens one for each client.
+/// The connection limit of each server: the forwarding floor opens one for each client.
 const CONNECTIONS_MAX: u32 = 20_000;
 
 /// The names of routers in tables.
@@ -33,7 +33,6 @@ pub enum Router {
     /// `guira router` with one worker.
     Guira {
         label: String,
-        /// The `guira` binary.
         binary: PathBuf,
     },
     Nutcracker {
@@ -46,12 +45,10 @@ pub enum Router {
     },
     /// The forwarding floor, `guira relay`.
     Relay {
-        /// A `guira` binary.
         binary: PathBuf,
     },
     /// The no-cache server, `guira floor`, without servers behind it.
     Floor {
-        /// A `guira` binary.
         binary: PathBuf,
     },
 }
@@ -80,7 +77,7 @@ impl Router {
         }
     }
 
-    /// What its binary says of its version.
+    /// The version that its binary prints.
     pub(super) fn version(&self) -> String {
         let Ok(output) = self.requested_version().output() else { return "unknown".to_owned() };
         let text = [output.stdout, output.stderr].concat();
@@ -100,7 +97,7 @@ impl Router {
         command
     }
 
-    /// The command line in front of `servers`, and the address if it had to be chosen here.
+    /// The command line in front of `servers`, and the address if the bench had to choose it.
     fn command(
         &self,
         servers: &[Server],
@@ -168,14 +165,14 @@ fn free_address() -> std::io::Result<SocketAddr> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
 }
 
-/// What serves behind routers: the first memcached of the servers that are compared; Guira, if it is compared alone.
+/// The servers behind routers: the first memcached in the comparison, or Guira if there is none.
 pub(super) fn behind(options: &Options) -> &Kind {
     let memcached = options.servers.iter().find(|kind| matches!(kind, Kind::Memcached { .. }));
     let other = || options.servers.iter().find(|kind| kind.is_cache()).or(options.servers.first());
     memcached.or_else(other).expect("there is always a server")
 }
 
-/// Starts a server that keys are forwarded to.
+/// Starts a server behind a router.
 pub(super) fn start_server(options: &Options) -> Result<Server, LoadError> {
     let kind = behind(options);
     if !kind.is_cache() {
@@ -186,7 +183,7 @@ pub(super) fn start_server(options: &Options) -> Result<Server, LoadError> {
     Server::start(&Spec { max_connections: Some(CONNECTIONS_MAX), ..spec })
 }
 
-/// A running router with its servers; all are stopped when this is dropped.
+/// A running router with its servers; all are stopped on drop.
 #[derive(Debug)]
 pub(super) struct Running {
     kind: Router,
@@ -239,26 +236,25 @@ impl Running {
         self.servers.iter().map(Server::process).collect()
     }
 
-    /// Whether keys go to the servers that they belong to.
+    /// Whether each key goes to one server.
     pub(super) const fn routes(&self) -> bool {
         !matches!(self.kind, Router::Relay { .. } | Router::Floor { .. })
     }
 
-    /// Where the keys have to be set.
+    /// The addresses at which the keys have to be set.
     pub(super) fn preloaded_at(&self) -> Vec<SocketAddr> {
         if self.routes() { vec![self.addr] } else { self.servers.iter().map(Server::addr).collect() }
     }
 
-    /// How its replies are judged: the plain floor makes them up.
+    /// How replies are checked: the plain floor makes up its values.
     pub(super) fn check(&self) -> Check {
         if self.servers.is_empty() { Check::Framing } else { Check::Contents { sample: super::SAMPLE } }
     }
 }
 
-/// Where the binaries of routers are.
 #[derive(Debug, Clone)]
 pub struct Binaries {
-    /// What is measured as Guira.
+    /// The `guira` that is measured.
     pub guira: PathBuf,
     /// The `guira` of the two floors.
     pub floor: PathBuf,
@@ -266,7 +262,7 @@ pub struct Binaries {
     pub proxy: PathBuf,
 }
 
-/// The router that is named: by the name of one that is known, or as `NAME=PATH`, another `guira`.
+/// The router with this name; `NAME=PATH` is another `guira`.
 ///
 /// # Errors
 /// When there is no such router.

@@ -9,8 +9,8 @@ use crate::error::LoadError;
 use crate::server::Wire;
 use crate::target::Target;
 
-/// Opens clients to one router after the other, and looks at its resident size before and after. Each
-/// asks for a key when it comes, and once more when all are there.
+/// Opens clients to one router after the other, and reads its resident size before and after. Each
+/// client reads a key when it connects, and again when all are connected.
 pub(in crate::bench) fn run(bench: &mut Bench<'_>) -> Result<Vec<Idle>, LoadError> {
     let case = Case { name: "router-idle", connections: MANY, wire: Wire::Tcp };
     let mut results = Vec::new();

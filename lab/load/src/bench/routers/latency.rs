@@ -1,4 +1,4 @@
-//! What a router adds to the latency of a get: an open loop at a tenth of the rate at which nutcracker is saturated.
+//! The latency that a router adds to a get: an open loop at a tenth of nutcracker's saturated rate.
 
 use std::net::SocketAddr;
 
@@ -18,15 +18,15 @@ use crate::run::Load;
 const NAME: &str = "router-latency";
 /// The share of the saturated rate.
 const SHARE: f64 = 0.1;
-/// A client without a router, in tables.
+/// The name of a client without a router in tables.
 pub(super) const DIRECT: &str = "directly";
 
-/// Latencies of gets by one way, p50 and p99 of each round in microseconds.
+/// Latencies of gets through one router, p50 and p99 of each round in microseconds.
 #[derive(Debug, Clone, Serialize)]
 pub struct Delayed {
-    /// The router, or that there was none.
+    /// The router, or `directly`.
     pub router: String,
-    /// Requests per second that were sent.
+    /// Requests sent per second.
     pub rate_per_s: f64,
     pub rounds: Vec<[f64; 2]>,
 }
@@ -36,7 +36,7 @@ impl Delayed {
         std::array::from_fn(|at| median_of(&self.rounds, |round| round[at]))
     }
 
-    /// Medians of what is more than `direct` in the same round.
+    /// Medians of the difference to `direct` in the same round.
     pub(super) fn added(&self, direct: &Self) -> [f64; 2] {
         let pairs = || self.rounds.iter().zip(&direct.rounds);
         std::array::from_fn(|at| median_of(pairs(), |(ours, theirs)| ours[at] - theirs[at]))
@@ -49,8 +49,8 @@ struct Way<'a> {
     check: Check,
 }
 
-/// Measures the saturated rate of nutcracker (of the first router, if there is none), then all routers and a client that
-/// asks a server itself, alternating, in an open loop at a tenth of it.
+/// Measures the saturated rate of nutcracker (of the first router, if nutcracker is missing), then
+/// all routers and a client without one in turn, in an open loop at a tenth of that rate.
 pub(in crate::bench) fn run(bench: &mut Bench<'_>) -> Result<Vec<Delayed>, LoadError> {
     let (options, [spec, ..]) = (bench.options, loads());
     let routers = start_all(bench)?;

@@ -1,4 +1,4 @@
-//! What routers did, as tables in Markdown.
+//! The results of routers, as tables in Markdown.
 
 use super::latency::DIRECT;
 use super::{Delayed, Forwarded, Round, Routed};

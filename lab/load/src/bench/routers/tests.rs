@@ -31,7 +31,7 @@ fn a_router_that_is_not_installed_is_left_out_with_a_line() {
     let mut log = |line: &str| lines.push(line.to_owned());
     assert!(!is_there(&Router::Nutcracker { binary: "/nowhere/nutcracker".into() }, &mut log));
     assert!(is_there(&Router::Guira { label: "sh".to_owned(), binary: "/bin/echo".into() }, &mut log));
-    // A program without a word of a proxy in its help.
+    // A program whose help does not mention a proxy.
     assert!(!is_there(&Router::MemcachedProxy { binary: "/bin/echo".into() }, &mut log));
     let expected =
         ["nutcracker", "memcached-proxy"].map(|name| format!("routers: skipped {name}: not installed"));
@@ -68,7 +68,7 @@ fn routers_have_their_tables() {
         rate_per_s: 9.0,
         rounds: rounds.to_vec(),
     };
-    // What is added is more than in the same round, not more than in the median round.
+    // The added latency is relative to the same round, not to the median round.
     let latency = vec![
         delayed("directly", &[[10.0, 20.0], [30.0, 40.0], [20.0, 30.0]]),
         delayed("guira", &[[15.0, 40.0], [31.0, 50.0], [40.0, 30.0]]),

@@ -21,7 +21,7 @@ pub(in crate::admin) struct MemoryLimit {
     log_limit: Arc<RateLimited>,
     /// The limit of the process, in bytes. Relaxed: it is only shown.
     limit: AtomicU64,
-    /// The last change of the limit left it below the used memory. Relaxed: it only decides what is logged.
+    /// The last change of the limit left it below the used memory. Relaxed: it only limits the log.
     is_shrinking: AtomicBool,
 }
 

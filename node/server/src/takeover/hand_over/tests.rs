@@ -13,9 +13,9 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// How long is waited for what should happen at once.
+/// Much longer than any step of these tests takes.
 const SOON: Duration = Duration::from_secs(30);
-/// Tells a child process where a server lets others take over.
+/// The environment variable with the takeover socket of a server, for child processes.
 const PLACE: &str = "GUIRA_TEST_TAKEOVER";
 
 /// A folder for a server's region and socket.
@@ -48,7 +48,7 @@ impl Place {
         options
     }
 
-    /// Starts a server, after the one that is there.
+    /// Starts a server, which takes over from the running one.
     fn serve(&self, options: &Options) -> Result<Running, StartError> {
         let predecessor = Predecessor::find(&self.takeover())?;
         start_after(crate::open_default, options, SECRETS, Vec::new(), predecessor)
@@ -95,7 +95,7 @@ impl Client {
     }
 }
 
-/// Lets a successor in another thread take over.
+/// Hands over to a successor in another thread.
 fn change(
     place: &Place,
     running: Running,
@@ -108,7 +108,7 @@ fn change(
     })
 }
 
-/// What a successor does that cannot continue with what it is given.
+/// Plays a successor that refuses what it is given.
 fn object(path: &Path) {
     let mut channel = Channel::new(UnixStream::connect(path).unwrap()).unwrap();
     greet(&mut channel);
@@ -129,7 +129,7 @@ fn greet(channel: &mut Channel) {
     channel.send(Kind::Ready, &mut FieldWriter::default(), &[]).unwrap();
 }
 
-/// Runs a test of this file as a process of its own.
+/// Runs a test of this file in a process of its own.
 fn child(place: &Place, test: &str) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--ignored", "--exact", &format!("takeover::hand_over::tests::{test}")]);
@@ -175,7 +175,7 @@ fn a_worker_that_has_panicked_costs_the_items_and_the_server_goes_on() {
     place.remove();
 }
 
-/// It had given up when the server agreed.
+/// The successor had given up when the server agreed.
 #[test]
 fn a_successor_that_refuses_after_it_was_agreed_to_has_cost_nothing() {
     let place = Place::new("refuses-late");
@@ -203,7 +203,7 @@ fn a_successor_that_refuses_after_it_was_agreed_to_has_cost_nothing() {
     place.remove();
 }
 
-/// As if the wall clock had been put back since the server has started.
+/// As if the wall clock had been set back since the start of the server.
 #[test]
 fn the_clock_goes_on_whatever_the_wall_clock_says() {
     let place = Place::new("clock");
@@ -245,7 +245,8 @@ fn an_engine_that_is_in_use_stays_where_it_is() {
     place.remove();
 }
 
-/// Has the successor of a server fail, and the server too. The successor is told to end, and does this.
+/// Makes both the successor of a server and the server itself fail. The successor receives the
+/// order to end, and obeys.
 fn fail_both(place: &Place, mut running: Running, spoil: fn(&mut Options), then: impl FnOnce() + Send) {
     Client::of(&running).set();
     spoil(&mut running.again.options);
@@ -337,7 +338,7 @@ fn a_server_that_sends_lists_stays_and_tells_how_it_has_started() {
     place.remove();
 }
 
-/// Is ready to take over, and does nothing any more.
+/// Is ready to take over, and then hangs.
 #[test]
 #[ignore = "a part of the test below"]
 fn half_a_successor_that_hangs() {
@@ -346,7 +347,7 @@ fn half_a_successor_that_hangs() {
     greet(&mut channel);
     let mut until = |last| while channel.receive(Wait::most(SOON)).unwrap().kind != last {};
     until(Kind::Region);
-    // Until it is killed, or its parent is gone.
+    // Until it is killed, or its parent has exited.
     let _ = std::io::stdin().read_line(&mut String::new());
 }
 
@@ -368,7 +369,7 @@ fn a_successor_that_hangs_is_killed_and_the_server_goes_on() {
     place.remove();
 }
 
-/// Hands everything over, and dies before it has said that it agrees.
+/// Hands everything over, and dies before it agrees.
 #[test]
 #[ignore = "a part of the test below"]
 fn half_a_predecessor() {

@@ -1,4 +1,4 @@
-//! Events as MariaDB 10.11.19 has sent them, and some that it might send.
+//! Events as MariaDB 10.11.19 sends them, and variants that it might send.
 
 use super::super::options::Product;
 use super::super::rows::tests::{DELETE, INSERT, UPDATE};
@@ -9,7 +9,7 @@ use guira_sql::testing::unhex;
 use guira_sync::stop::Stopped;
 use std::fmt::Display;
 
-/// Writes down what it is told.
+/// Records the changes that the log reports.
 #[derive(Debug, Default)]
 struct Reported(Vec<String>);
 
@@ -86,7 +86,7 @@ fn dump() -> Dump {
     Dump::new(Start::parse(Product::MariaDb, "0-1-5,7-2-3").unwrap())
 }
 
-/// The changes of these events, all of which are understood.
+/// The changes of these events, all of which are valid.
 fn reported(events: &[Vec<u8>]) -> Vec<String> {
     let (reported, taken) = take(&mut dump(), events);
     taken.unwrap();
@@ -140,7 +140,7 @@ fn statements_without_rows_are_told_as_unseen() {
     assert_eq!(reported(&events), expected);
     let events = [gtid(6, 0x29), statement("shop", "CREATE TABLE t (i INT)")];
     assert_eq!(reported(&events), ["7: CREATE TABLE t (i INT)", "7: end at 0-1-6,7-2-3"]);
-    // Logged as a statement, within a transaction.
+    // A statement in a transaction that is logged as text.
     let events = [gtid(6, 0x0c), statement("shop", "UPDATE users SET x=1"), event(kind::XID, &[0; 8])];
     let expected = ["7: UPDATE users SET x=1", "unseen UPDATE in shop", "7: end at 0-1-6,7-2-3"];
     assert_eq!(reported(&events), expected);
@@ -282,13 +282,13 @@ fn the_place_is_that_of_the_last_event_in_its_file() {
     assert_eq!(place(rotation(4, b"something")), (8, 1 << 33));
 }
 
-/// `XA END`, and the event that says that the transaction `jk` is prepared, or committed at once.
+/// `XA END`, and the event that prepares or commits the transaction `jk`.
 fn preparation(is_committed: u8) -> [Vec<u8>; 2] {
     let body = [&[is_committed, 1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0][..], b"jk"].concat();
     [statement("shop", "XA END X'6a6b',X'',1"), event(kind::XA_PREPARE, &body)]
 }
 
-/// A transaction that is prepared as `jk`, and has changed a row.
+/// A transaction `jk` that has changed a row and is prepared.
 fn prepared(sequence: u64) -> Vec<Vec<u8>> {
     let mut events = vec![
         gtid(sequence, 0x4c),

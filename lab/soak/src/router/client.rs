@@ -21,7 +21,7 @@ enum Kind {
     MetaGet,
     Set,
     Touch,
-    /// Of a key that nobody sets.
+    /// For a key that no client sets.
     Delete,
 }
 
@@ -29,10 +29,10 @@ const KINDS: [Kind; 8] =
     [Kind::Get, Kind::Get, Kind::Get, Kind::MetaGet, Kind::Set, Kind::Set, Kind::Touch, Kind::Delete];
 
 #[derive(Clone, Copy, Debug)]
-struct Asked {
+struct ClientRequest {
     kind: Kind,
     key: u64,
-    /// Tells it from all others of this client.
+    /// Distinguishes the request from all others of this client.
     number: u64,
 }
 
@@ -43,27 +43,27 @@ pub(super) struct Answers {
     pub(super) errors: u64,
 }
 
-pub(super) struct Asker {
+pub(super) struct Client {
     line: Line,
-    /// Tells its keys from those of other clients.
+    /// Distinguishes the client's keys from those of other clients.
     name: u64,
     random: Rng,
-    /// Versions of each key that were sent so far; each may still come into effect, if nobody knows what became of it.
+    /// Versions of each key that were sent so far; one whose reply was lost may still take effect.
     versions: Vec<u64>,
     count: u64,
     pub(super) answers: Answers,
 }
 
-/// A value tells its key and its version. The rest follows from them.
+/// A value has its key and its version; the rest follows from them.
 fn value(name: u64, key: u64, version: u64) -> String {
     let rest = Rng::part(name ^ key << 20, version).below(REST_MAX) as usize;
     format!("{name}:{key}:{version}:{}", "x".repeat(rest))
 }
 
-impl Asker {
+impl Client {
     pub(super) fn open(address: SocketAddr, name: u64, random: Rng) -> io::Result<Self> {
         let versions = vec![0; KEYS as usize];
-        Ok(Asker {
+        Ok(Client {
             line: Line::open(address)?,
             name,
             random,
@@ -76,23 +76,23 @@ impl Asker {
     /// Sends some requests and checks their replies. An error is a reply that cannot be right, or a lost connection.
     pub(super) fn turn(&mut self) -> Result<(), String> {
         let mut bytes = String::new();
-        let mut asked = Vec::with_capacity(AT_ONCE);
+        let mut requested = Vec::with_capacity(AT_ONCE);
         for _ in 0..AT_ONCE {
             let kind = KINDS[self.random.below(KINDS.len() as u64) as usize];
-            let one = Asked { kind, key: self.random.below(KEYS), number: self.count };
+            let one = ClientRequest { kind, key: self.random.below(KEYS), number: self.count };
             self.count += 1;
             bytes.push_str(&self.request(one));
-            asked.push(one);
+            requested.push(one);
         }
         self.line.send(bytes.as_bytes()).map_err(|error| format!("client {}: {error}", self.name))?;
-        for one in asked {
-            self.hear(one).map_err(|error| format!("client {}, {one:?}: {error}", self.name))?;
+        for one in requested {
+            self.receive(one).map_err(|error| format!("client {}, {one:?}: {error}", self.name))?;
             self.answers.replies += 1;
         }
         Ok(())
     }
 
-    fn request(&mut self, one: Asked) -> String {
+    fn request(&mut self, one: ClientRequest) -> String {
         let (name, key) = (self.name, one.key);
         match one.kind {
             Kind::Get => format!("get {name}:{key}\r\n"),
@@ -108,7 +108,7 @@ impl Asker {
         }
     }
 
-    fn hear(&mut self, one: Asked) -> Result<(), String> {
+    fn receive(&mut self, one: ClientRequest) -> Result<(), String> {
         let name = format!("{}:{}", self.name, one.key);
         let behind = format!("k{name} O{}", one.number);
         let reply = self.line.reply().map_err(|error| error.to_string())?;
@@ -164,7 +164,7 @@ mod tests {
 
     use guira_workload::Rng;
 
-    use super::{Asked, Asker, Kind, value};
+    use super::{Client, ClientRequest, Kind, value};
 
     /// Answers everything with these bytes.
     fn server(reply: String) -> SocketAddr {
@@ -179,11 +179,11 @@ mod tests {
         address
     }
 
-    fn heard(kind: Kind, reply: &str) -> Result<(), String> {
-        let mut asker = Asker::open(server(reply.to_owned()), 7, Rng::new(1)).unwrap();
-        asker.versions[3] = 2;
-        asker.line.send(b"x").unwrap();
-        asker.hear(Asked { kind, key: 3, number: 5 })
+    fn received(kind: Kind, reply: &str) -> Result<(), String> {
+        let mut client = Client::open(server(reply.to_owned()), 7, Rng::new(1)).unwrap();
+        client.versions[3] = 2;
+        client.line.send(b"x").unwrap();
+        client.receive(ClientRequest { kind, key: 3, number: 5 })
     }
 
     #[test]
@@ -193,20 +193,20 @@ mod tests {
             format!("VALUE 7:3 0 {}\r\n{value}\r\nEND\r\n", value.len())
         };
         for reply in [got(3, 1), got(3, 2), "END\r\n".to_owned(), "SERVER_ERROR timeout\r\n".to_owned()] {
-            heard(Kind::Get, &reply).unwrap();
+            received(Kind::Get, &reply).unwrap();
         }
         // Of another key, of a version that was never sent, and of other commands.
         for reply in
             [got(4, 1), got(3, 3), "STORED\r\n".to_owned(), "VALUE 7:4 0 1\r\nx\r\nEND\r\n".to_owned()]
         {
-            heard(Kind::Get, &reply).unwrap_err();
+            received(Kind::Get, &reply).unwrap_err();
         }
         let text = value(7, 3, 1);
-        heard(Kind::MetaGet, &format!("VA {} k7:3 O5\r\n{text}\r\n", text.len())).unwrap();
-        heard(Kind::MetaGet, &format!("VA {} k7:3 O6\r\n{text}\r\n", text.len())).unwrap_err();
-        heard(Kind::MetaGet, "EN k7:3 O5\r\n").unwrap();
-        heard(Kind::MetaGet, "EN k7:3 O6\r\n").unwrap_err();
-        heard(Kind::Delete, "DELETED\r\n").unwrap_err();
-        heard(Kind::Set, "NOT_FOUND\r\n").unwrap_err();
+        received(Kind::MetaGet, &format!("VA {} k7:3 O5\r\n{text}\r\n", text.len())).unwrap();
+        received(Kind::MetaGet, &format!("VA {} k7:3 O6\r\n{text}\r\n", text.len())).unwrap_err();
+        received(Kind::MetaGet, "EN k7:3 O5\r\n").unwrap();
+        received(Kind::MetaGet, "EN k7:3 O6\r\n").unwrap_err();
+        received(Kind::Delete, "DELETED\r\n").unwrap_err();
+        received(Kind::Set, "NOT_FOUND\r\n").unwrap_err();
     }
 }

@@ -5,8 +5,9 @@ use guira_sync::clock::Stopwatch;
 
 use crate::reading::{Group, Reading};
 
-/// Asks for `groups`, one after the other. What the server does not tell is noted in the reading.
-pub(crate) fn ask(
+/// Requests `groups`, one after the other. Groups that the server does not support are noted in the
+/// reading.
+pub(crate) fn read_stats(
     connection: &mut Connection,
     groups: &[Group],
     clock: Stopwatch,
@@ -15,7 +16,7 @@ pub(crate) fn ask(
     for group in groups {
         let answer = connection.stats(group.word(), |name, value| reading.line(*group, name, value))?;
         match answer {
-            StatsReply::Sent => reading.told(*group),
+            StatsReply::Sent => reading.received(*group),
             StatsReply::Refused(words) => reading.refused(*group, &words),
         }
     }
