@@ -2,7 +2,9 @@
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
+use std::time::{SystemTime, UNIX_EPOCH};
 
+use super::Work;
 use super::tools::{cargo, command, target_folder};
 
 const PROFILE: &str = "simulation";
@@ -23,6 +25,28 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> ExitCode {
     ExitCode::SUCCESS
 }
 
+/// Seeds that each run twice, in two processes, whose events must be equal.
+const REPEATED: u64 = 50;
+/// Seconds of the seeds that run once.
+const SECONDS: u64 = 25;
+
+/// A minute of seeds that did not run before. The program prints the seeds, and how to repeat one that fails.
+pub(crate) fn short(root: &Path) -> Work {
+    let seed = fresh();
+    let repeated = format!("--seed {seed} --seeds {REPEATED} --again 1");
+    let others = format!("--seed {} --seeds 1000000 --seconds {SECONDS}", seed + REPEATED);
+    let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    let mut all = commands(root, &words(&repeated));
+    all.extend(commands(root, &words(&others)).pop());
+    Work::Commands(all)
+}
+
+/// Another seed each second.
+#[expect(clippy::disallowed_methods, reason = "each run has other seeds, which it prints")]
+fn fresh() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_secs())
+}
+
 /// The build of the simulator, and its run with these arguments.
 pub(super) fn commands(root: &Path, arguments: &[String]) -> Vec<Command> {
     let folder = root.join(target_folder(root)).join("simulated");
@@ -32,4 +56,23 @@ pub(super) fn commands(root: &Path, arguments: &[String]) -> Vec<Command> {
     let mut run = command(&[&*program.to_string_lossy()]);
     run.args(arguments);
     vec![build, run]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_run_twice_and_then_others_once() {
+        let Work::Commands(commands) = short(Path::new("/")) else { panic!("a step of commands") };
+        let arguments: Vec<Vec<String>> = commands
+            .iter()
+            .map(|it| it.get_args().map(|argument| argument.to_string_lossy().into_owned()).collect())
+            .collect();
+        assert_eq!(arguments.len(), 3, "a build and two runs");
+        let seed = |run: usize| arguments[run][1].parse::<u64>().expect("--seed has a number");
+        assert!(arguments[1].ends_with(&["--again".to_owned(), "1".to_owned()]));
+        assert!(arguments[2].contains(&"--seconds".to_owned()));
+        assert_eq!(seed(2), seed(1) + REPEATED);
+    }
 }
