@@ -1,7 +1,9 @@
 //! Clients of a cache that check each reply against what they know, whichever way they reach it.
 
 use crate::found::Counts;
+use crate::tasks::lock;
 use guira_world::scheduler::draw;
+use std::sync::{Arc, Mutex};
 
 const KEYS: usize = 8;
 
@@ -34,6 +36,11 @@ pub(crate) trait Cache {
         keys.iter().map(|key| self.get(key)).collect()
     }
 
+    /// Whether a reply to a delete says if a get would have found an item.
+    fn has_one_place(&self) -> bool {
+        true
+    }
+
     /// Another number if keys may have moved to other servers, and `None` while they move: what was stored before says
     /// nothing then.
     fn mapping(&self) -> Option<u64> {
@@ -50,7 +57,10 @@ struct Known {
     generation: u32,
 }
 
-/// A client that has some keys alone.
+/// The keys of all clients, which any client may read.
+pub(crate) type Peers = Arc<Mutex<Vec<String>>>;
+
+/// A client that writes some keys alone.
 #[derive(Debug)]
 pub(crate) struct Client<C> {
     number: u32,
@@ -59,13 +69,51 @@ pub(crate) struct Client<C> {
     mapping: Option<u64>,
     keys: Vec<Known>,
     stored: u64,
+    peers: Option<Peers>,
     pub(crate) counts: Counts,
 }
 
 impl<C: Cache> Client<C> {
     pub(crate) fn new(number: u32, cache: C) -> Self {
         let (mapping, keys, counts) = (cache.mapping(), vec![Known::default(); KEYS], Counts::default());
-        Client { number, cache, mapping, keys, stored: 0, counts }
+        Client { number, cache, mapping, keys, stored: 0, peers: None, counts }
+    }
+
+    /// The same client, which also reads other clients' keys.
+    pub(crate) fn among(mut self, peers: Peers) -> Self {
+        self.peers = Some(peers);
+        (0..KEYS).for_each(|at| self.publish(at));
+        self
+    }
+
+    fn publish(&self, at: usize) {
+        if let Some(peers) = &self.peers {
+            let (mut keys, place) = (lock(peers), self.number as usize * KEYS + at);
+            if keys.len() <= place {
+                keys.resize(place + 1, String::new());
+            }
+            keys[place] = self.key(at);
+        }
+    }
+
+    /// Reads a key that may be another client's. Its value is not known.
+    fn get_of_peer(&mut self) -> Option<Wrong> {
+        let peers = self.peers.as_ref()?;
+        let key = {
+            let keys = lock(peers);
+            keys[draw(keys.len() as u64) as usize].clone()
+        };
+        if key.is_empty() {
+            return None;
+        }
+        match self.cache.get(&key) {
+            Err(Trouble::Wrong(text)) => Some(Wrong { text, is_foreign: true }),
+            Ok(Some(value)) if !value.starts_with(begin_of(&key).as_bytes()) => {
+                let text = format!("get {key}: {:?}", begin(&value));
+                Some(Wrong { text, is_foreign: true })
+            }
+            Ok(_) | Err(Trouble::Failed) => None,
+        }
     }
 
     /// One request.
@@ -78,6 +126,7 @@ impl<C: Cache> Client<C> {
         let wrong = match draw(8) {
             0..3 => self.set(at),
             3 => self.delete(at),
+            4 if self.peers.is_some() => self.get_of_peer(),
             _ => self.get(at),
         };
         let has_moved = self.follow();
@@ -106,6 +155,7 @@ impl<C: Cache> Client<C> {
     fn give_up(&mut self, at: usize) {
         let generation = self.keys[at].generation + 1;
         self.keys[at] = Known { value: None, generation };
+        self.publish(at);
     }
 
     /// Takes the result of a request out.
@@ -145,7 +195,8 @@ impl<C: Cache> Client<C> {
         self.counts.writes += 1;
         let known = self.keys[at].value.take();
         let text = || format!("delete {key}: an item that was not there is deleted");
-        (was_there && known.is_none()).then(|| Wrong { text: text(), is_foreign: false })
+        (was_there && known.is_none() && self.cache.has_one_place())
+            .then(|| Wrong { text: text(), is_foreign: false })
     }
 
     fn get(&mut self, at: usize) -> Option<Wrong> {

@@ -10,6 +10,7 @@ use crate::outcome::{Answer, Outcome};
 use crate::request::{Dialect, Group, Op, Request};
 use crate::step::{Cx, NodeId, Rewrite, State, Step, Then};
 use crate::warm_ups::{End, Fills, Meter, WarmUpCount};
+use guira_sync::simulated::is_planted;
 use hold_off::{HoldOff, How, SECONDS_MAX, Sign};
 use lifetime::Lifetime;
 use std::time::Duration;
@@ -70,7 +71,8 @@ impl WarmUp {
         timeout: Duration,
     ) -> Self {
         let meter = build.warm_ups().part(name, text, fills);
-        WarmUp { cold, warm, lifetime: Lifetime::Left, hold_off: Some(HoldOff::while_filled(timeout)), meter }
+        let hold_off = (!is_planted("moved-keys-not-held-off")).then(|| HoldOff::while_filled(timeout));
+        WarmUp { cold, warm, lifetime: Lifetime::Left, hold_off, meter }
     }
 
     fn end(members: &mut Members<'_, '_, '_>) -> Result<Option<End>, ConfigError> {

@@ -5,6 +5,7 @@ use guira_client::text::{Connection, Target, TextError, is_refusal};
 use guira_protocol::client::MetaReply;
 use guira_protocol::word::reply;
 use guira_sync::clock::Stopwatch;
+use guira_sync::simulated::is_planted;
 use std::time::Duration;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,6 +105,9 @@ impl Link {
         deletes: &[Delete],
         done: &mut [Delivery],
     ) -> Result<(), String> {
+        if is_planted("refused-deletes-dropped") {
+            return Ok(());
+        }
         let is_again =
             |at: &usize| deletes[*at].hold_off != HoldOff::None && matches!(done[*at], Delivery::Refused(_));
         let again: Vec<usize> = (0..done.len()).filter(is_again).collect();
