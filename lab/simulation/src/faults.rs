@@ -11,7 +11,7 @@ use guira_world::scheduler::{Process, current_process, draw, freeze, kill};
 use guira_world::thread::{sleep, spawn};
 use guira_world::{Random, disk, time};
 use std::collections::BTreeSet;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -135,13 +135,12 @@ fn spoil_disk(place: IpAddr, faults: disk::Faults, random: &mut Random) {
     });
 }
 
-/// A server that refuses all requests has the address of a node for some time. The node keeps its items.
-fn replace(number: u8, random: &mut Random) {
-    let (address, impostor) = (server(number), refuser::address());
-    net::redirect(address, Some(impostor));
+/// A server that refuses all requests has the addresses of nodes for some time. The nodes keep their items.
+fn replace(nodes: Vec<SocketAddr>, random: &mut Random) {
+    nodes.iter().for_each(|node| net::redirect(*node, Some(refuser::address())));
     later(random, move || {
-        net::redirect(address, None);
-        tracing::info!("{address} is the node again");
+        nodes.iter().for_each(|node| net::redirect(*node, None));
+        tracing::info!("nodes have their addresses again");
     });
 }
 
@@ -255,8 +254,10 @@ impl Swarm {
             Fault::Loss => victim.lose(Duration::from_millis(random.below(LOSS_MAX_MS))),
             Fault::Isolation => isolate(place, hosts, random),
             Fault::Clock => disturb_clock(place, random),
-            Fault::Impostor if victim.program.is_node() => replace(victim.host, random),
-            Fault::Impostor => {}
+            Fault::Impostor => {
+                let nodes = running.iter().filter(|it| it.program.is_node());
+                replace(nodes.map(|it| server(it.host)).collect(), random);
+            }
             // The scenario does it.
             Fault::NoLeader | Fault::Lag | Fault::Move => {}
             // The network does it.

@@ -32,7 +32,7 @@ pub(crate) enum Fault {
     Clock,
     /// A replica does not apply the master's changes for some seconds.
     Lag,
-    /// A server that refuses all requests has the address of a node for some time.
+    /// A server that refuses all requests has the addresses of all nodes for some time.
     Impostor,
     /// A pool changes its size, or one of its servers.
     Move,
