@@ -24,7 +24,7 @@ const fn of_membership(name: &'static str) -> Bug {
     Bug { name, scenario: Scenario::Membership }
 }
 
-pub(crate) const BUGS: [Bug; 26] = [
+pub(crate) const BUGS: [Bug; 27] = [
     of_region("position-unsynced"),
     of_region("position-early"),
     of_region("spool-unsynced"),
@@ -43,6 +43,7 @@ pub(crate) const BUGS: [Bug; 26] = [
     of_region("failed-delivery-acknowledged"),
     of_region("late-connection-kept"),
     of_region("delete-acknowledged-by-the-nearest"),
+    of_region("hold-off-lost-with-connection"),
     of_region("refused-deletes-dropped"),
     of_region("rejected-once-dropped"),
     of_pools("moved-keys-not-held-off"),

@@ -35,6 +35,7 @@ pub(crate) fn play(setup: &Setup, found: &Arc<Mutex<Found>>) {
     // The invalidator sends its deletes to the router of each cluster, or all to one router, which deletes in both.
     let is_routed_to = draw(2) == 0;
     let warm = WarmPlan { nodes: WARM.to_vec(), hold_off, hold_off_s, is_routed_to };
+    tracing::info!("hold-offs are {hold_off}, of {hold_off_s} s; one router for all deletes: {is_routed_to}");
     let clusters = [COLD, WARM].into_iter().zip(ROUTERS).map(|(nodes, router)| Cluster {
         database: database.clone(),
         router,

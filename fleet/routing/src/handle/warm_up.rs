@@ -280,6 +280,10 @@ impl WarmUp {
         Step::Await(State::default())
     }
 
+    fn is_native(&self) -> bool {
+        self.hold_off.is_some_and(|hold_off| hold_off.how == How::Native)
+    }
+
     /// A delete that was to hold its key off was answered.
     fn after_delete(
         &self,
@@ -288,7 +292,7 @@ impl WarmUp {
         request: &Request<'_>,
         answer: &Answer<'_>,
     ) -> Then {
-        let is_native = self.hold_off.is_some_and(|hold_off| hold_off.how == How::Native);
+        let is_native = self.is_native();
         let is_meta = request.dialect == Dialect::Meta;
         let outcome = answer.outcome;
         match outcome {
@@ -315,8 +319,10 @@ impl WarmUp {
         if is_native && outcome == Outcome::ClientError {
             self.meter.complain(NO_HOLD_OFF);
         }
-        // What was given up may be stored yet, before the plain delete, which then takes it away.
-        if !is_native && outcome.is_error() && !is_refused {
+        // What was given up may be stored yet, before the plain delete, which then takes it away; so it does with what an earlier delete
+        // has stored. A connection that has ended says nothing about what the server has carried out.
+        let may_be_stored = outcome == Outcome::RemoteError && !is_planted("hold-off-lost-with-connection");
+        if may_be_stored || outcome.is_error() && !is_refused {
             state.a = IS_LATE;
         }
         cx.ask(self.cold, Rewrite::NONE, PLAIN_DELETE);
@@ -346,6 +352,11 @@ impl WarmUp {
 
     fn after_delete_again(&self, cx: &Cx<'_>, state: &State, answer: &Answer<'_>) -> Then {
         match answer.outcome {
+            Outcome::NotFound if self.is_native() => {
+                self.count(cx, WarmUpCount::HeldOff);
+                let had_it = state.a == HAS_DELETED;
+                Then::Answer(if had_it { Outcome::Deleted } else { Outcome::NotFound })
+            }
             Outcome::Found | Outcome::Stored => {
                 self.count(cx, WarmUpCount::HeldOff);
                 Then::Answer(Outcome::Deleted)
