@@ -17,6 +17,8 @@ use std::time::Duration;
 
 /// A program that is lost is started again, and a host that is isolated is reached again, by then.
 const LOSS_MAX_MS: u64 = 10_000;
+/// How often a link flaps.
+const FLAPS: u32 = 6;
 
 /// A program that runs on a host of its own.
 #[derive(Debug)]
@@ -50,6 +52,14 @@ impl Running {
     /// How often it has lost its memory so far.
     pub(crate) fn losses(&self) -> Arc<Mutex<u64>> {
         self.losses.clone()
+    }
+
+    /// The hosts of this database and of this program, if it reads the log.
+    fn reads(&self, database: &Arc<Mutex<Database>>, running: &[Running]) -> Option<(IpAddr, IpAddr)> {
+        let Program::Invalidator(plan) = &self.program else { return None };
+        let log = running.iter().find(|it| it.host == plan.database)?;
+        let is_it = matches!(&log.program, Program::Database(its) if Arc::ptr_eq(its, database));
+        is_it.then(|| (host(log.host), host(self.host)))
     }
 
     fn restart(&mut self, pause: Duration) {
@@ -262,15 +272,37 @@ impl Swarm {
             Fault::NoLeader | Fault::Lag | Fault::Move => {}
             // The network does it.
             Fault::Resets => {}
-            Fault::Purge => self.purge(random),
+            Fault::Purge => self.purge(running, random),
         }
         Some(kind)
     }
 
-    fn purge(&self, random: &mut Random) {
-        if !self.databases.is_empty() {
-            lock(&self.databases[random.below(self.databases.len() as u64) as usize]).purge();
+    /// Purges the log of a database, in half of the cases while its reader is cut off. The link between the two flaps then,
+    /// while the reader looks for the end of the log.
+    fn purge(&self, running: &[Running], random: &mut Random) {
+        if self.databases.is_empty() {
+            return;
         }
+        let database = self.databases[random.below(self.databases.len() as u64) as usize].clone();
+        let link = running.iter().find_map(|it| it.reads(&database, running));
+        let Some((log, reader)) = link.filter(|_| random.below(2) == 0) else {
+            return lock(&database).purge();
+        };
+        let (address, mut random) = (SocketAddr::new(log, server(0).port()), random.clone());
+        cut(log, reader);
+        drop(spawn(move || {
+            sleep(Duration::from_millis(random.below(1_000)));
+            // Its connections end, so that the reader does not get what was sent to it.
+            net::redirect(address, None);
+            lock(&database).purge();
+            heal(log, reader);
+            for _ in 0..FLAPS {
+                sleep(Duration::from_millis(random.below(20)));
+                cut(reader, log);
+                sleep(Duration::from_millis(random.below(500)));
+                heal(reader, log);
+            }
+        }));
     }
 
     /// Nothing goes wrong any more, once the last faults have ended.

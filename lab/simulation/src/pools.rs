@@ -57,8 +57,8 @@ fn trouble(what: &str, error: &Error) -> Trouble {
 }
 
 impl Cache for Pools {
-    fn set(&mut self, key: &str, value: &[u8]) -> Reply<()> {
-        match self.client.set(&Store::new(key.as_bytes(), value)) {
+    fn set(&mut self, key: &str, value: &[u8], seconds: u32) -> Reply<()> {
+        match self.client.set(&Store::new(key.as_bytes(), value).expiry(seconds as i32)) {
             Ok(true) => Ok(()),
             Ok(false) => Err(Trouble::Wrong(format!("set {key}: is stored nowhere"))),
             Err(error) => Err(trouble(&format!("set {key}"), &error)),

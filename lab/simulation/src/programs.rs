@@ -300,6 +300,7 @@ enum Evictions {
 }
 
 fn node_options(engine: &str, listen: SocketAddr, evictions: Evictions) -> NodeOptions {
+    tracing::info!("the engine is {engine}");
     let (name, access) = engine.split_once(':').map_or((engine, None), |(name, access)| (name, Some(access)));
     let mut given = GivenOptions::new();
     given.insert("listen", vec![listen.to_string()]);

@@ -1,6 +1,6 @@
 //! All scenarios. This file has those of a node and of a router; the region's is in region.rs.
 
-use crate::client::Client;
+use crate::client::{Client, Losses};
 use crate::faults::{Running, Swarm};
 use crate::found::{Fault, Found, OF_CACHES};
 use crate::programs::{Deletes, HOME, Program, ROUTER, RouterPlan, TIME, an_engine, host, server};
@@ -98,12 +98,14 @@ impl Scenario {
 fn play(programs: Vec<(u8, Program)>, target: u8, setup: &Setup, found: &Arc<Mutex<Found>>) {
     set_host(current_process(), host(HOME));
     let mut swarm = Swarm::draw(OF_CACHES, &[], setup);
+    let losses = if swarm.has(Fault::Kill) { Losses::Expected } else { Losses::None };
     let mut running: Vec<Running> =
         programs.into_iter().map(|(host, program)| Running::start(host, program)).collect();
     let clients: Vec<_> = (0..setup.clients(CLIENTS))
         .map(|number| {
             let found = found.clone();
-            spawn(move || work(Client::new(number as u32, TextCache::new(server(target))), &found))
+            let client = Client::new(number as u32, TextCache::new(server(target))).with_losses(losses);
+            spawn(move || work(client, &found))
         })
         .collect();
     while time::now() < TIME {

@@ -206,7 +206,7 @@ fn write(key: usize, way: &mut Way, shared: &Shared) {
     let write = lock(&shared.history).write(key);
     let done = match draw(3) {
         0 => way.cache().delete(&write.key).map(drop),
-        _ => way.cache().set(&write.key, write.value().as_bytes()),
+        _ => way.cache().set(&write.key, write.value().as_bytes(), 0),
     };
     let mut found = lock(&shared.found);
     match done {
