@@ -8,7 +8,9 @@ use std::time::Duration;
 pub(crate) struct Options {
     pub(crate) seed: u64,
     pub(crate) seeds: u64,
-    /// No seed begins when this much time has passed.
+    /// So many seeds run in any case, and are repeated; by default all.
+    pub(crate) first: u64,
+    /// No further seed begins when this much time has passed.
     pub(crate) limit: Option<Duration>,
     /// All take turns if none is named.
     pub(crate) scenario: Option<Scenario>,
@@ -40,7 +42,7 @@ pub(crate) enum Place {
     Smaller,
 }
 
-const USAGE: &str = "use --seed N, --seeds N, --seconds N, --scenario NAME, --again N, --trace, --plant NAME, --bugs, --without KIND,KIND, --clients N and --shrink";
+const USAGE: &str = "use --seed N, --seeds N, --seconds N, --first N, --scenario NAME, --again N, --trace, --plant NAME, --bugs, --without KIND,KIND, --clients N and --shrink";
 
 impl Options {
     pub(crate) fn scenario_of(&self, seed: u64) -> Scenario {
@@ -50,8 +52,9 @@ impl Options {
     pub(crate) fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
         let (trace, place) = (Trace::Off, Place::Processes);
         let (limit, scenario, planted, setup) = (None, None, None, Setup::default());
+        let first = u64::MAX;
         let mut options =
-            Options { seed: 1, seeds: 1, limit, scenario, trace, again: 0, place, planted, setup };
+            Options { seed: 1, seeds: 1, first, limit, scenario, trace, again: 0, place, planted, setup };
         while let Some(name) = arguments.next() {
             let mut value = || arguments.next().ok_or_else(|| format!("{name} needs a value"));
             let number = |text: String| text.parse().map_err(|_| format!("{name} {text}: expected a number"));
@@ -65,6 +68,7 @@ impl Options {
                 "--here" => options.place = Place::Here,
                 "--seed" => options.seed = number(value()?)?,
                 "--seeds" => options.seeds = number(value()?)?,
+                "--first" => options.first = number(value()?)?,
                 "--seconds" => options.limit = Some(Duration::from_secs(number(value()?)?)),
                 "--again" => options.again = number(value()?)?,
                 "--scenario" => options.scenario = Some(Scenario::parse(&value()?)?),

@@ -33,15 +33,17 @@ fn run_all(options: &Options) -> Result<(), String> {
     let mut seeds = 0;
     println!("seeds from {}", options.seed);
     for seed in options.seed..options.seed.saturating_add(options.seeds) {
-        if options.limit.is_some_and(|limit| begin.elapsed() > limit) {
+        let is_first = seeds < options.first;
+        let is_over = options.limit.is_some_and(|limit| begin.elapsed() > limit);
+        if is_over && !(is_first && options.first < u64::MAX) {
             break;
         }
         seeds += 1;
         let scenario = options.scenario_of(seed);
         let ran = run_in_a_process(scenario, seed, options);
         let ran = ran.and_then(|ran| match options.again {
-            0 => Ok(ran),
-            _ => repeat(scenario, seed, options, ran),
+            1.. if is_first => repeat(scenario, seed, options, ran),
+            _ => Ok(ran),
         });
         let repeat = repetition(scenario, seed, options);
         total.add(&ran.map_err(|wrong| {

@@ -1,5 +1,6 @@
 //! Regions in a simulated machine (docs/develop/simulation.md).
 
+use std::iter;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -25,23 +26,19 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Seeds that each run twice, in two processes, whose events must be equal.
-const REPEATED: u64 = 50;
-/// Seconds of the seeds that run once.
-const SECONDS: u64 = 25;
+/// Seeds that each run twice, in two processes, whose events must be equal; then others run once until so many seconds
+/// have passed.
+const REPEATED: &str = "50";
+const SECONDS: &str = "50";
 
 /// The simulator's tests, and a minute of seeds that did not run before. The program prints the seeds, and how to repeat
 /// one that fails.
 pub(crate) fn short(root: &Path) -> Work {
-    let seed = fresh();
-    let repeated = format!("--seed {seed} --seeds {REPEATED} --again 1");
-    let others = format!("--seed {} --seeds 1000000 --seconds {SECONDS}", seed + REPEATED);
-    let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    let seed = fresh().to_string();
+    let arguments =
+        ["--seed", &seed, "--seeds", "1000000", "--again", "1", "--first", REPEATED, "--seconds", SECONDS];
     let tests = simulated(root, &["test", "--quiet", "--lib"]);
-    let mut all = vec![tests];
-    all.extend(commands(root, &words(&repeated)));
-    all.extend(commands(root, &words(&others)).pop());
-    Work::Commands(all)
+    Work::Commands(iter::once(tests).chain(commands(root, &arguments.map(str::to_owned))).collect())
 }
 
 /// Another seed each second.
@@ -74,16 +71,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seeds_run_twice_and_then_others_once() {
+    fn the_step_repeats_its_first_seeds_and_ends_in_time() {
         let Work::Commands(commands) = short(Path::new("/")) else { panic!("a step of commands") };
-        let arguments: Vec<Vec<String>> = commands
-            .iter()
-            .map(|it| it.get_args().map(|argument| argument.to_string_lossy().into_owned()).collect())
-            .collect();
-        assert_eq!(arguments.len(), 4, "tests, a build and two runs");
-        let seed = |run: usize| arguments[run][1].parse::<u64>().expect("--seed has a number");
-        assert!(arguments[2].ends_with(&["--again".to_owned(), "1".to_owned()]));
-        assert!(arguments[3].contains(&"--seconds".to_owned()));
-        assert_eq!(seed(3), seed(2) + REPEATED);
+        let run = commands.last().expect("tests, a build and a run");
+        let arguments: Vec<String> =
+            run.get_args().map(|argument| argument.to_string_lossy().into_owned()).collect();
+        let value = |name: &str| {
+            let at = arguments.iter().position(|argument| argument == name);
+            at.and_then(|at| arguments[at + 1].parse::<u64>().ok())
+        };
+        assert_eq!((commands.len(), value("--again"), value("--first")), (3, Some(1), Some(50)));
+        assert!(value("--seconds").is_some_and(|seconds| seconds < 60));
+        assert!(value("--seed").is_some_and(|seed| seed > 1_700_000_000), "the seeds are fresh");
     }
 }
