@@ -28,12 +28,14 @@ const WARMED: Duration = Duration::from_secs(3);
 pub(crate) fn play(setup: &Setup, found: &Arc<Mutex<Found>>) {
     let database = Arc::new(Mutex::new(Database::new(ROWS)));
     let mut swarm = Swarm::draw(OF_COLD, &[], setup);
-    let deletes = if swarm.has(Fault::Power) { Deletes::Synced } else { Deletes::Logged };
     // A hold-off is longer than deletes ever take to reach the warm cluster: with faults, longer than the run.
     let hold_off_s = if swarm.is_calm() { 2 } else { 120 };
     let hold_off = ["native", "sentinel"][draw(2) as usize];
     // The invalidator sends its deletes to the router of each cluster, or all to one router, which deletes in both.
     let is_routed_to = draw(2) == 0;
+    let logged = if swarm.has(Fault::Power) { Deletes::Synced } else { Deletes::Logged };
+    // Without a log, a delete that fails in one cluster must fail as a whole.
+    let deletes = if is_routed_to && draw(2) == 0 { Deletes::Refused } else { logged };
     let warm = WarmPlan { nodes: WARM.to_vec(), hold_off, hold_off_s, is_routed_to };
     tracing::info!("hold-offs are {hold_off}, of {hold_off_s} s; one router for all deletes: {is_routed_to}");
     let clusters = [COLD, WARM].into_iter().zip(ROUTERS).map(|(nodes, router)| Cluster {
