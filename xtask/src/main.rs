@@ -23,7 +23,7 @@ use std::process::ExitCode;
 
 use ci::Unable;
 
-const USAGE: &str = "usage: cargo xtask tidy | check | docs | dist | chart | wheel | package [STEP…] | ci [STEP…] | sanitize [STEP…] | soak [STEP…] [--seed N] | simulate [--scenario NAME] [--seed N] [--seeds N] [--again N] [--trace] [--plant NAME] [--bugs]";
+const USAGE: &str = "usage: cargo xtask tidy | check | docs | dist | chart | wheel | package [STEP…] | ci [STEP…] | sanitize [STEP…] | soak [STEP…] [--seed N] | simulate [--scenario NAME] [--seed N] [--seeds N] [--seconds N] [--again N] [--first N] [--trace] [--plant NAME] [--without KIND,…] [--clients N] [--shrink] [--bugs]";
 
 fn main() -> ExitCode {
     let arguments = std::env::args().skip(1).collect::<Vec<_>>();

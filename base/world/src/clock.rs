@@ -26,7 +26,7 @@ unsafe extern "C" {
 ///
 /// # Safety
 /// `time` must be valid for a write.
-// SAFETY: the C library has a function of this name and these types, and the clocks of a world do not go back either.
+// SAFETY: the C library has a function of this name and these types, and what the clocks of a world show is a time of its host.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn clock_gettime(clock: c_int, time: *mut Timespec) -> c_int {
     let Some(now) = scheduler::now_in_world() else {
@@ -34,7 +34,7 @@ unsafe extern "C" fn clock_gettime(clock: c_int, time: *mut Timespec) -> c_int {
         return unsafe { syscall(CLOCK_GETTIME, c_long::from(clock), time) } as c_int;
     };
     let is_wall = matches!(clock, CLOCK_REALTIME | CLOCK_REALTIME_COARSE);
-    let now = if is_wall { time::BEGIN + now } else { time::UPTIME + now };
+    let now = if is_wall { time::wall_at(now) } else { time::UPTIME + now };
     let value = Timespec { seconds: now.as_secs() as i64, nanos: i64::from(now.subsec_nanos()) };
     // SAFETY: the caller upholds this, as it does for clock_gettime(2).
     unsafe { time.write(value) };

@@ -29,4 +29,5 @@ pub mod thread;
 pub mod time;
 mod wait;
 
+pub use generator::Random;
 pub use scheduler::{Options, Outcome, run};

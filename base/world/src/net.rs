@@ -16,4 +16,4 @@ pub use local::{UnixDatagram, UnixListener, UnixStream};
 pub use poll::{Poll, Ready, wait_for};
 pub use std::net::{Shutdown, ToSocketAddrs};
 pub use stream::{Bell, TcpListener, TcpStream};
-pub use wires::{Faults, crash, cut, heal, host_of, set_faults, set_host, take_error};
+pub use wires::{Faults, crash, cut, heal, host_of, redirect, set_faults, set_host, take_error};

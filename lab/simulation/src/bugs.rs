@@ -24,7 +24,7 @@ const fn of_membership(name: &'static str) -> Bug {
     Bug { name, scenario: Scenario::Membership }
 }
 
-pub(crate) const BUGS: [Bug; 22] = [
+pub(crate) const BUGS: [Bug; 29] = [
     of_region("position-unsynced"),
     of_region("position-early"),
     of_region("spool-unsynced"),
@@ -42,6 +42,13 @@ pub(crate) const BUGS: [Bug; 22] = [
     of_region("gutter-keeps-values"),
     of_region("failed-delivery-acknowledged"),
     of_region("late-connection-kept"),
+    of_region("delete-acknowledged-by-the-nearest"),
+    of_region("hold-off-lost-with-connection"),
+    of_region("refused-deletes-dropped"),
+    of_region("rejected-once-dropped"),
+    Bug { name: "failed-mark-ignored", scenario: Scenario::Regions },
+    Bug { name: "markers-not-settled", scenario: Scenario::Regions },
+    of_pools("moved-keys-not-held-off"),
     of_pools("client-probe-unsent"),
     of_pools("client-late-reply-to-next"),
     of_membership("spare-unflushed"),

@@ -1,7 +1,11 @@
 //! Clients of a cache that check each reply against what they know, whichever way they reach it.
 
 use crate::found::Counts;
+use crate::tasks::lock;
 use guira_world::scheduler::draw;
+use guira_world::time;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 const KEYS: usize = 8;
 
@@ -18,7 +22,8 @@ pub(crate) type Reply<T> = Result<T, Trouble>;
 
 /// A way to a cache.
 pub(crate) trait Cache {
-    fn set(&mut self, key: &str, value: &[u8]) -> Reply<()>;
+    /// Stores a value that ends after so many seconds; 0 for none.
+    fn set(&mut self, key: &str, value: &[u8], seconds: u32) -> Reply<()>;
 
     /// Returns whether there was an item.
     fn delete(&mut self, key: &str) -> Reply<bool>;
@@ -34,6 +39,11 @@ pub(crate) trait Cache {
         keys.iter().map(|key| self.get(key)).collect()
     }
 
+    /// Whether a reply to a delete says if a get would have found an item.
+    fn has_one_place(&self) -> bool {
+        true
+    }
+
     /// Another number if keys may have moved to other servers, and `None` while they move: what was stored before says
     /// nothing then.
     fn mapping(&self) -> Option<u64> {
@@ -46,11 +56,50 @@ pub(crate) trait Cache {
 struct Known {
     /// The value, which may have been evicted; `None` for a miss.
     value: Option<Vec<u8>>,
+    /// When the value ends.
+    life: Option<Life>,
     /// Keys are given up when the fate of a request is not known: it may still be executed later.
     generation: u32,
 }
 
-/// A client that has some keys alone.
+/// A value that ends some time after it was stored, which was between two times.
+#[derive(Clone, Copy, Debug)]
+struct Life {
+    sent: Duration,
+    stored: Duration,
+    length: Duration,
+}
+
+impl Life {
+    /// Nodes read the clock once for several requests.
+    const LATE: Duration = Duration::from_millis(50);
+    /// Nodes count whole seconds.
+    const EARLY: Duration = Duration::from_secs(1);
+
+    fn begin(seconds: u32) -> Self {
+        Life { sent: time::now(), stored: Duration::MAX, length: Duration::from_secs(seconds.into()) }
+    }
+
+    fn is_over(self, at: Duration) -> bool {
+        at > self.stored.saturating_add(self.length + Self::LATE)
+    }
+
+    fn may_be_over(self, at: Duration) -> bool {
+        at + Self::EARLY >= self.sent + self.length
+    }
+}
+
+/// Whether caches lose items, because nodes fail or items move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Losses {
+    Expected,
+    None,
+}
+
+/// The keys of all clients, which any client may read.
+pub(crate) type Peers = Arc<Mutex<Vec<String>>>;
+
+/// A client that writes some keys alone.
 #[derive(Debug)]
 pub(crate) struct Client<C> {
     number: u32,
@@ -59,13 +108,57 @@ pub(crate) struct Client<C> {
     mapping: Option<u64>,
     keys: Vec<Known>,
     stored: u64,
+    peers: Option<Peers>,
+    losses: Losses,
     pub(crate) counts: Counts,
 }
 
 impl<C: Cache> Client<C> {
     pub(crate) fn new(number: u32, cache: C) -> Self {
         let (mapping, keys, counts) = (cache.mapping(), vec![Known::default(); KEYS], Counts::default());
-        Client { number, cache, mapping, keys, stored: 0, counts }
+        Client { number, cache, mapping, keys, stored: 0, peers: None, losses: Losses::Expected, counts }
+    }
+
+    /// The same client, of a cache that loses items, or of one that does not.
+    pub(crate) fn with_losses(self, losses: Losses) -> Self {
+        Client { losses, ..self }
+    }
+
+    /// The same client, which also reads other clients' keys.
+    pub(crate) fn among(mut self, peers: Peers) -> Self {
+        self.peers = Some(peers);
+        (0..KEYS).for_each(|at| self.publish(at));
+        self
+    }
+
+    fn publish(&self, at: usize) {
+        if let Some(peers) = &self.peers {
+            let (mut keys, place) = (lock(peers), self.number as usize * KEYS + at);
+            if keys.len() <= place {
+                keys.resize(place + 1, String::new());
+            }
+            keys[place] = self.key(at);
+        }
+    }
+
+    /// Reads a key that may be another client's. Its value is not known.
+    fn get_of_peer(&mut self) -> Option<Wrong> {
+        let peers = self.peers.as_ref()?;
+        let key = {
+            let keys = lock(peers);
+            keys[draw(keys.len() as u64) as usize].clone()
+        };
+        if key.is_empty() {
+            return None;
+        }
+        match self.cache.get(&key) {
+            Err(Trouble::Wrong(text)) => Some(Wrong { text, is_foreign: true }),
+            Ok(Some(value)) if !value.starts_with(begin_of(&key).as_bytes()) => {
+                let text = format!("get {key}: {:?}", begin(&value));
+                Some(Wrong { text, is_foreign: true })
+            }
+            Ok(_) | Err(Trouble::Failed) => None,
+        }
     }
 
     /// One request.
@@ -78,6 +171,7 @@ impl<C: Cache> Client<C> {
         let wrong = match draw(8) {
             0..3 => self.set(at),
             3 => self.delete(at),
+            4 if self.peers.is_some() => self.get_of_peer(),
             _ => self.get(at),
         };
         let has_moved = self.follow();
@@ -105,7 +199,8 @@ impl<C: Cache> Client<C> {
 
     fn give_up(&mut self, at: usize) {
         let generation = self.keys[at].generation + 1;
-        self.keys[at] = Known { value: None, generation };
+        self.keys[at] = Known { value: None, life: None, generation };
+        self.publish(at);
     }
 
     /// Takes the result of a request out.
@@ -125,18 +220,24 @@ impl<C: Cache> Client<C> {
         self.stored += 1;
         let mut value = begin_of(&key).into_bytes();
         value.extend_from_slice(format!("{}.", self.stored).as_bytes());
-        value.resize(value.len() + draw(2000) as usize, b'.');
-        let reply = self.cache.set(&key, &value);
-        match self.taken(at, reply) {
-            Err(wrong) => return wrong,
-            Ok(()) => self.keys[at].value = Some(value),
+        // Values of many sizes have few pages each in a small cache, and evict each other.
+        let most = if self.losses == Losses::None { 20 } else { 2_000 };
+        value.resize(value.len() + draw(most) as usize, b'.');
+        let seconds = if draw(4) == 0 { 1 + draw(4) as u32 } else { 0 };
+        let life = Life::begin(seconds);
+        let reply = self.cache.set(&key, &value, seconds);
+        if let Err(wrong) = self.taken(at, reply) {
+            return wrong;
         }
+        let life = Life { stored: time::now(), ..life };
+        tracing::debug!("{key} has {} bytes for {seconds} s", value.len());
+        (self.keys[at].value, self.keys[at].life) = (Some(value), (seconds > 0).then_some(life));
         self.counts.writes += 1;
         None
     }
 
     fn delete(&mut self, at: usize) -> Option<Wrong> {
-        let key = self.key(at);
+        let (key, begun) = (self.key(at), time::now());
         let reply = self.cache.delete(&key);
         let was_there = match self.taken(at, reply) {
             Err(wrong) => return wrong,
@@ -144,8 +245,17 @@ impl<C: Cache> Client<C> {
         };
         self.counts.writes += 1;
         let known = self.keys[at].value.take();
+        let life = self.keys[at].life.take();
+        let is_over = life.is_some_and(|life| life.is_over(begun));
+        if was_there && is_over {
+            return Some(Wrong {
+                text: format!("delete {key}: it had expired: {life:?}"),
+                is_foreign: false,
+            });
+        }
         let text = || format!("delete {key}: an item that was not there is deleted");
-        (was_there && known.is_none()).then(|| Wrong { text: text(), is_foreign: false })
+        (was_there && known.is_none() && self.cache.has_one_place())
+            .then(|| Wrong { text: text(), is_foreign: false })
     }
 
     fn get(&mut self, at: usize) -> Option<Wrong> {
@@ -153,6 +263,7 @@ impl<C: Cache> Client<C> {
         let count = if most == 1 { 1 } else { 1 + draw(most) as usize };
         let places: Vec<usize> = (at..at + count).map(|at| at % KEYS).collect();
         let keys: Vec<String> = places.iter().map(|at| self.key(*at)).collect();
+        let begun = time::now();
         let replies = self.cache.get_many(&keys);
         let mut wrong = (replies.len() != keys.len())
             .then(|| Wrong { text: format!("{} replies to {count} keys", replies.len()), is_foreign: true });
@@ -160,7 +271,7 @@ impl<C: Cache> Client<C> {
             let found = match self.taken(at, reply) {
                 Ok(value) => {
                     self.counts.reads += 1;
-                    self.check(at, key, value)
+                    self.check(at, key, value, begun)
                 }
                 Err(found) => found,
             };
@@ -169,16 +280,20 @@ impl<C: Cache> Client<C> {
         wrong
     }
 
-    fn check(&mut self, at: usize, key: &str, value: Option<Vec<u8>>) -> Option<Wrong> {
-        let known = &mut self.keys[at].value;
+    fn check(&mut self, at: usize, key: &str, value: Option<Vec<u8>>, begun: Duration) -> Option<Wrong> {
+        let Known { value: known, life, .. } = &mut self.keys[at];
         let Some(value) = value else {
             // Evicted, or the node was started again.
-            *known = None;
-            return None;
+            let is_early = known.take().is_some() && !life.is_some_and(|life| life.may_be_over(time::now()));
+            let text = || format!("get {key}: a miss, although nothing is lost; it lives for {life:?}");
+            return (is_early && self.losses == Losses::None)
+                .then(|| Wrong { text: text(), is_foreign: false });
         };
         self.counts.hits += 1;
         if known.as_ref() == Some(&value) {
-            return None;
+            let text = || format!("get {key}: a value that had expired: {life:?}, read at {begun:?}");
+            let is_over = life.is_some_and(|life| life.is_over(begun));
+            return is_over.then(|| Wrong { text: text(), is_foreign: false });
         }
         let text = format!("get {key}: {:?} instead of {:?}", begin(&value), known.as_deref().map(begin));
         Some(Wrong { text, is_foreign: !value.starts_with(begin_of(key).as_bytes()) })

@@ -27,10 +27,59 @@ pub(crate) enum Fault {
     /// No packet passes between a host and all or most others for many seconds.
     Isolation,
     NoLeader,
+    /// The wall clock of a host jumps, and runs faster or slower from then on.
+    Clock,
+    /// A replica does not apply the master's changes for some seconds.
+    Lag,
+    /// A server that refuses all requests has the addresses of all nodes for some time.
+    Impostor,
+    /// A pool changes its size, or one of its servers.
+    Move,
+    /// The network resets a connection now and then.
+    Resets,
+}
+
+impl Fault {
+    const KINDS: [Fault; 16] = [
+        Fault::Kill,
+        Fault::Power,
+        Fault::Freeze,
+        Fault::Cut,
+        Fault::Full,
+        Fault::DiskErrors,
+        Fault::Reload,
+        Fault::Purge,
+        Fault::Loss,
+        Fault::Isolation,
+        Fault::NoLeader,
+        Fault::Clock,
+        Fault::Lag,
+        Fault::Impostor,
+        Fault::Move,
+        Fault::Resets,
+    ];
+
+    pub(crate) fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
+    }
+
+    /// The kinds that a list names, with commas between them.
+    pub(crate) fn parse_list(names: &str) -> Result<Vec<Fault>, String> {
+        let kind = |name: &str| {
+            let found = Fault::KINDS.into_iter().find(|kind| kind.name() == name);
+            let known = || Fault::KINDS.map(Fault::name).join(", ");
+            found.ok_or_else(|| format!("unknown kind of fault {name}: known are {}", known()))
+        };
+        names.split(',').map(kind).collect()
+    }
+
+    pub(crate) fn all() -> impl Iterator<Item = Fault> {
+        Fault::KINDS.into_iter()
+    }
 }
 
 /// The faults of a region.
-pub(crate) const ALL: &[Fault] = &[
+pub(crate) const OF_REGION: &[Fault] = &[
     Fault::Kill,
     Fault::Power,
     Fault::Freeze,
@@ -39,14 +88,51 @@ pub(crate) const ALL: &[Fault] = &[
     Fault::DiskErrors,
     Fault::Reload,
     Fault::Purge,
+    Fault::Clock,
+    Fault::Impostor,
+];
+/// The faults of a cold cluster: a gap in the log would flush it, and end its hold-offs.
+pub(crate) const OF_COLD: &[Fault] = &[
+    Fault::Kill,
+    Fault::Power,
+    Fault::Freeze,
+    Fault::Cut,
+    Fault::Full,
+    Fault::DiskErrors,
+    Fault::Reload,
+    Fault::Clock,
+];
+/// The faults of a master region and a replica region.
+pub(crate) const OF_REGIONS: &[Fault] = &[
+    Fault::Kill,
+    Fault::Power,
+    Fault::Freeze,
+    Fault::Cut,
+    Fault::Full,
+    Fault::DiskErrors,
+    Fault::Reload,
+    Fault::Purge,
+    Fault::Clock,
+    Fault::Lag,
 ];
 /// The faults of programs without disks and databases.
-pub(crate) const OF_CACHES: &[Fault] = &[Fault::Kill, Fault::Freeze, Fault::Cut];
+pub(crate) const OF_CACHES: &[Fault] = &[Fault::Kill, Fault::Freeze, Fault::Cut, Fault::Clock];
 /// The faults of nodes whose clients route by themselves.
-pub(crate) const OF_POOLS: &[Fault] = &[Fault::Kill, Fault::Power, Fault::Freeze, Fault::Cut, Fault::Reload];
+pub(crate) const OF_POOLS: &[Fault] =
+    &[Fault::Kill, Fault::Power, Fault::Freeze, Fault::Cut, Fault::Reload, Fault::Clock];
+/// What happens to a pool whose keys move. It happens often.
+pub(crate) const OF_MOVES: &[Fault] = &[Fault::Move, Fault::Move, Fault::Clock];
 /// The faults of nodes, members, routers and etcd.
-pub(crate) const OF_MEMBERSHIP: &[Fault] =
-    &[Fault::Kill, Fault::Loss, Fault::Freeze, Fault::Cut, Fault::Isolation, Fault::Purge, Fault::NoLeader];
+pub(crate) const OF_MEMBERSHIP: &[Fault] = &[
+    Fault::Kill,
+    Fault::Loss,
+    Fault::Freeze,
+    Fault::Cut,
+    Fault::Isolation,
+    Fault::Purge,
+    Fault::NoLeader,
+    Fault::Clock,
+];
 
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Counts {

@@ -1,10 +1,12 @@
 //! The client that routes by itself, in threads that share it, before nodes that fail. After the faults each node must be
 //! used again, however rarely the client is called.
 
-use crate::client::{Cache, Client, Reply, Trouble};
+use crate::client::{Cache, Client, Peers, Reply, Trouble};
 use crate::faults::{Running, Swarm};
-use crate::found::{Fault, Found, OF_POOLS};
+use crate::found::{Fault, Found, OF_MOVES, OF_POOLS};
+use crate::moves::Move;
 use crate::programs::{HOME, Program, TIME, an_engine, host, server};
+use crate::scenario::Setup;
 use crate::tasks::{call, lock};
 use guira_client::pools::{Builder, Client as PoolsClient, Error, ErrorKind, Store, Texts};
 use guira_world::hooks;
@@ -16,7 +18,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const NODES: [u8; 4] = [1, 2, 3, 4];
-const THREADS: u32 = 4;
+const THREADS: usize = 4;
+/// Keys of a get.
 const KEYS_MAX: u64 = 6;
 /// Keys that are stored to see whether a node is used: so many that each node has one.
 const PROBES: u64 = 32;
@@ -30,11 +33,13 @@ pub(crate) struct Pools {
     client: PoolsClient,
     /// Odd while the client gets another configuration.
     mapping: Arc<Mutex<u64>>,
+    /// Whether keys move, and their former servers still have some.
+    is_moving: Arc<Mutex<bool>>,
 }
 
 impl Pools {
     pub(crate) fn new(client: PoolsClient) -> Self {
-        Pools { client, mapping: Arc::default() }
+        Pools { client, mapping: Arc::default(), is_moving: Arc::default() }
     }
 }
 
@@ -51,8 +56,8 @@ fn trouble(what: &str, error: &Error) -> Trouble {
 }
 
 impl Cache for Pools {
-    fn set(&mut self, key: &str, value: &[u8]) -> Reply<()> {
-        match self.client.set(&Store::new(key.as_bytes(), value)) {
+    fn set(&mut self, key: &str, value: &[u8], seconds: u32) -> Reply<()> {
+        match self.client.set(&Store::new(key.as_bytes(), value).expiry(seconds as i32)) {
             Ok(true) => Ok(()),
             Ok(false) => Err(Trouble::Wrong(format!("set {key}: is stored nowhere"))),
             Err(error) => Err(trouble(&format!("set {key}"), &error)),
@@ -80,6 +85,10 @@ impl Cache for Pools {
         found.map(value).collect()
     }
 
+    fn has_one_place(&self) -> bool {
+        !*lock(&self.is_moving)
+    }
+
     fn mapping(&self) -> Option<u64> {
         Some(*lock(&self.mapping)).filter(|number| number % 2 == 0)
     }
@@ -95,40 +104,92 @@ fn config(nodes: &[u8]) -> Texts {
     Texts::from(text.as_str())
 }
 
-pub(crate) fn play(found: &Arc<Mutex<Found>>) {
+pub(crate) fn play(setup: &Setup, found: &Arc<Mutex<Found>>) {
     set_host(current_process(), host(HOME));
-    let swarm = Swarm::draw(OF_POOLS, None);
+    if draw(4) == 0 {
+        return play_moves(setup, found);
+    }
+    let mut swarm = Swarm::draw(OF_POOLS, &[], setup);
     // Where there is one, a client whose server is out of service has nothing else to send.
     let nodes = &NODES[..[1, 3, 3, 4][draw(4) as usize]];
-    let mut running: Vec<Running> =
-        nodes.iter().map(|node| Running::start(*node, Program::Node(an_engine()))).collect();
+    let mut running = start(nodes);
     let timeout = Duration::from_millis([100, 250, 1000][draw(3) as usize]);
-    let client = || {
-        let builder = Builder::texts(config(nodes)).timeout(timeout).connections(1 + draw(4) as usize);
-        Pools::new(PoolsClient::new(&builder).expect("the configuration is good"))
-    };
-    // Threads of one program, or programs.
-    let clients: Vec<Pools> = if draw(2) == 0 { vec![client()] } else { vec![client(), client()] };
-    let workers: Vec<JoinHandle<()>> = (0..THREADS)
-        .map(|number| {
-            let cache = clients[number as usize % clients.len()].clone();
-            let found = found.clone();
-            spawn(move || work(Client::new(number, cache), &found))
-        })
-        .collect();
+    let (clients, workers) = begin(&config(nodes), timeout, setup, found);
     while time::now() < TIME {
-        sleep(Duration::from_millis(draw(2_000)));
+        swarm.pause();
         if swarm.strike(&mut running, found) == Some(Fault::Reload) {
             reconfigure(&clients[draw(clients.len() as u64) as usize], nodes);
         }
     }
     Swarm::end();
+    end(workers);
+    clients.iter().for_each(|pools| drop(pools.client.reconfigure(&config(nodes))));
+    settle(&clients, nodes, timeout, found);
+    check_calm(&swarm, found);
+}
+
+/// A pool that changes its size, or one of its servers, while clients use it. All servers reply.
+fn play_moves(setup: &Setup, found: &Arc<Mutex<Found>>) {
+    let mut swarm = Swarm::draw(OF_MOVES, &[], setup);
+    let timeout = Duration::from_millis([100, 250][draw(2) as usize]);
+    let change = Move::draw(&NODES[..2 + draw(3) as usize], timeout);
+    let mut running = start(&NODES);
+    let (clients, workers) = begin(&change.still(&change.before()), timeout, setup, found);
+    let mut nodes = change.before();
+    while time::now() < TIME {
+        swarm.pause();
+        if swarm.strike(&mut running, found) == Some(Fault::Move) && nodes == change.before() {
+            hooks::sometimes("keys-move");
+            clients.iter().for_each(|pools| *lock(&pools.is_moving) = true);
+            let apply = |client: usize, config: &Texts| {
+                clients[client].client.reconfigure(config).expect("the configuration is good");
+            };
+            change.run(clients.len(), &apply);
+            clients.iter().for_each(|pools| *lock(&pools.is_moving) = false);
+            nodes = change.after();
+        }
+    }
+    Swarm::end();
+    end(workers);
+    settle(&clients, &nodes, timeout, found);
+    check_calm(&swarm, found);
+}
+
+fn start(nodes: &[u8]) -> Vec<Running> {
+    nodes.iter().map(|node| Running::start(*node, Program::Node(an_engine()))).collect()
+}
+
+/// Starts threads of one program, or of two programs, that use the pool.
+fn begin(
+    config: &Texts,
+    timeout: Duration,
+    setup: &Setup,
+    found: &Arc<Mutex<Found>>,
+) -> (Vec<Pools>, Vec<JoinHandle<()>>) {
+    let client = || {
+        let builder = Builder::texts(config.clone()).timeout(timeout).connections(1 + draw(4) as usize);
+        Pools::new(PoolsClient::new(&builder).expect("the configuration is good"))
+    };
+    let clients: Vec<Pools> = if draw(2) == 0 { vec![client()] } else { vec![client(), client()] };
+    let peers = Peers::default();
+    let workers = (0..setup.clients(THREADS))
+        .map(|number| {
+            let cache = clients[number % clients.len()].clone();
+            let (found, peers) = (found.clone(), peers.clone());
+            spawn(move || work(Client::new(number as u32, cache).among(peers), &found))
+        })
+        .collect();
+    (clients, workers)
+}
+
+fn end(workers: Vec<JoinHandle<()>>) {
     for worker in workers {
         // A panic is reported by the world.
         let _ = worker.join();
     }
-    clients.iter().for_each(|pools| drop(pools.client.reconfigure(&config(nodes))));
-    settle(&clients, nodes, timeout, found);
+}
+
+fn check_calm(swarm: &Swarm, found: &Mutex<Found>) {
     let mut found = lock(found);
     let counts = found.counts;
     if swarm.is_calm() && (counts.failures > 0 || counts.hits < counts.reads / 4) {

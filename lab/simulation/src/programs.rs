@@ -51,20 +51,43 @@ pub(crate) fn server(number: u8) -> SocketAddr {
 #[derive(Clone, Debug)]
 pub(crate) enum Program {
     Node(&'static str),
+    /// A node that evicts nothing.
+    Markers(&'static str),
     Router(RouterPlan),
     Database(Arc<Mutex<Database>>),
-    /// From the database to the router; after a gap `flushed` are emptied.
-    Invalidator {
-        database: u8,
-        router: u8,
-        flushed: Vec<u8>,
-    },
+    Invalidator(InvalidatorPlan),
     /// A member of a cluster.
     Etcd(Arc<Mutex<Etcd>>),
     /// The member beside the server of its host.
     Member(FollowingPlan),
     /// A router that follows the pool in etcd.
     Following(FollowingPlan),
+}
+
+/// An invalidator, and where it sends deletes.
+#[derive(Clone, Debug)]
+pub(crate) struct InvalidatorPlan {
+    pub(crate) database: u8,
+    pub(crate) targets: Vec<TargetPlan>,
+    pub(crate) repeats: Repeats,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct TargetPlan {
+    pub(crate) host: u8,
+    /// Emptied after a gap.
+    pub(crate) flushed: Vec<u8>,
+    /// Put before each key.
+    pub(crate) prefix: &'static str,
+}
+
+/// Whether deletes are sent twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Repeats {
+    /// By half of the processes.
+    Sometimes,
+    /// Readers see a change some time after the log has it.
+    Always,
 }
 
 /// The hosts of the cluster of etcd that a program uses.
@@ -79,6 +102,40 @@ pub(crate) struct RouterPlan {
     pub(crate) nodes: Vec<u8>,
     pub(crate) gutter: Option<u8>,
     pub(crate) deletes: Deletes,
+    pub(crate) warm: Option<WarmPlan>,
+}
+
+/// The warm cluster that fills the nodes of a router.
+#[derive(Clone, Debug)]
+pub(crate) struct WarmPlan {
+    pub(crate) nodes: Vec<u8>,
+    pub(crate) hold_off: &'static str,
+    pub(crate) hold_off_s: u32,
+    pub(crate) is_routed_to: bool,
+}
+
+/// The routing prefixes of a router's own cluster, and of a warm cluster that it routes to.
+const OWN: &str = "/region/cold/";
+const OTHER: &str = "/region/warm/";
+/// The prefix of deletes in all clusters.
+pub(crate) const EVERYWHERE: &str = "/*/*/";
+
+impl WarmPlan {
+    /// The pool, and the route that fills the nodes behind `cold`.
+    fn config(&self, cold: &str) -> (String, String) {
+        let WarmPlan { nodes, hold_off, hold_off_s, .. } = self;
+        let route = format!(
+            r#"{{"type": "WarmUpRoute", "name": "new cluster", "cold": {cold}, "warm": "PoolRoute|warm",
+                "enable_metaget": true, "hold_off": "{hold_off}", "hold_off_s": {hold_off_s}}}"#
+        );
+        (format!(r#", "warm": {}"#, servers(nodes)), route)
+    }
+}
+
+/// A pool's object with these servers.
+fn servers(hosts: &[u8]) -> String {
+    let servers: Vec<String> = hosts.iter().map(|number| format!("\"{}\"", server(*number))).collect();
+    format!("{{\"servers\": [{}]}}", servers.join(", "))
 }
 
 /// How a router treats deletes that fail.
@@ -95,9 +152,10 @@ impl Program {
         let program = self.clone();
         let name = match self {
             Program::Node(_) => "node",
+            Program::Markers(_) => "markers",
             Program::Router(_) => "router",
             Program::Database(_) => "database",
-            Program::Invalidator { .. } => "invalidator",
+            Program::Invalidator(_) => "invalidator",
             Program::Etcd(_) => "etcd",
             Program::Member(_) => "member",
             Program::Following(_) => "router",
@@ -111,20 +169,19 @@ impl Program {
         if let Program::Router(plan) = self { Some(plan) } else { None }
     }
 
+    pub(crate) fn is_node(&self) -> bool {
+        matches!(self, Program::Node(_))
+    }
+
     /// Whether it keeps files.
     pub(crate) fn has_disk(&self) -> bool {
-        matches!(self, Program::Router(_) | Program::Invalidator { .. })
+        matches!(self, Program::Router(_) | Program::Invalidator(_))
     }
 
     fn run(&self, number: u8) {
         match self {
-            Program::Node(engine) => {
-                let options = node_options(engine, server(number));
-                let secrets = Secrets::load(&options).expect("there are none");
-                let started = guira_node::start_after(&options, secrets, Vec::new(), None);
-                let _running = started.expect("a node starts");
-                wait();
-            }
+            Program::Node(engine) => serve(&node_options(engine, server(number), Evictions::On)),
+            Program::Markers(engine) => serve(&node_options(engine, server(number), Evictions::Off)),
             Program::Router(plan) => {
                 if disk::metadata(CONFIG).is_err() {
                     install(CONFIG, &plan.config());
@@ -132,9 +189,9 @@ impl Program {
                 route(&router_options(plan, server(number)));
             }
             Program::Database(database) => database::serve(database, server(number)),
-            Program::Invalidator { database, router, flushed } => loop {
+            Program::Invalidator(plan) => loop {
                 // A disk that fails may keep an invalidator from starting: the supervisor starts it again.
-                let ended = invalidate(&invalidator_options(*database, *router, flushed));
+                let ended = invalidate(&invalidator_options(plan));
                 if let Err(error) = ended {
                     assert!(!error.contains("corrupt"), "{error}");
                 }
@@ -145,6 +202,14 @@ impl Program {
             Program::Following(plan) => route(&following_options(plan, server(number))),
         }
     }
+}
+
+/// Runs a node.
+fn serve(options: &NodeOptions) {
+    let secrets = Secrets::load(options).expect("there are none");
+    let started = guira_node::start_after(options, secrets, Vec::new(), None);
+    let _running = started.expect("a node starts");
+    wait();
 }
 
 /// Runs a router. A supervisor starts one again that a bad disk, or etcd, keeps from starting.
@@ -227,7 +292,15 @@ fn wait() {
     }
 }
 
-fn node_options(engine: &str, listen: SocketAddr) -> NodeOptions {
+/// Whether a node that is full removes items.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Evictions {
+    On,
+    Off,
+}
+
+fn node_options(engine: &str, listen: SocketAddr, evictions: Evictions) -> NodeOptions {
+    tracing::info!("the engine is {engine}");
     let (name, access) = engine.split_once(':').map_or((engine, None), |(name, access)| (name, Some(access)));
     let mut given = GivenOptions::new();
     given.insert("listen", vec![listen.to_string()]);
@@ -235,24 +308,22 @@ fn node_options(engine: &str, listen: SocketAddr) -> NodeOptions {
     given.insert("workers", vec!["2".to_owned()]);
     given.insert("engine", vec![name.to_owned()]);
     given.extend(access.map(|access| ("access", vec![access.to_owned()])));
+    if evictions == Evictions::Off {
+        given.insert("disable-evictions", vec!["true".to_owned()]);
+    }
     NodeOptions::read(&given).expect("a node can have these options")
 }
 
 impl RouterPlan {
     /// One of the configurations with these servers. All of them have each key in the same node.
     fn config(&self) -> String {
-        let list = |hosts: &[u8]| {
-            let servers: Vec<String> =
-                hosts.iter().map(|number| format!("\"{}\"", server(*number))).collect();
-            format!("{{\"servers\": [{}]}}", servers.join(", "))
-        };
-        let mut pools = format!("\"nodes\": {}", list(&self.nodes));
+        let mut pools = format!("\"nodes\": {}", servers(&self.nodes));
         let mut route = "\"PoolRoute|nodes\"".to_owned();
         if draw(3) == 0 {
             route = r#"{"type": "OperationSelectorRoute", "default_policy": "PoolRoute|nodes"}"#.to_owned();
         }
         if let Some(gutter) = self.gutter {
-            pools += &format!(", \"gutter\": {}", list(&[gutter]));
+            pools += &format!(", \"gutter\": {}", servers(&[gutter]));
             let kind = if draw(4) == 0 {
                 ""
             } else {
@@ -261,6 +332,17 @@ impl RouterPlan {
             route = format!(
                 r#"{{"type": "FailoverWithExptimeRoute", "normal": {route}, {kind}
                     "failover": "PoolRoute|gutter", "failover_exptime": 2}}"#
+            );
+        }
+        if let Some(warm) = &self.warm {
+            let (pool, filled) = warm.config(&route);
+            pools += &pool;
+            route = filled;
+        }
+        if self.warm.as_ref().is_some_and(|warm| warm.is_routed_to) {
+            return format!(
+                r#"{{"pools": {{{pools}}}, "routes": [{{"aliases": ["{OWN}"], "route": {route}}},
+                    {{"aliases": ["{OTHER}"], "route": "PoolRoute|warm"}}]}}"#
             );
         }
         format!("{{\"pools\": {{{pools}}}, \"route\": {route}}}")
@@ -297,6 +379,9 @@ fn usual_options(source: Source, listen: SocketAddr) -> RouterOptions {
 
 fn router_options(plan: &RouterPlan, listen: SocketAddr) -> RouterOptions {
     let mut options = usual_options(Source::File(PathBuf::from(CONFIG)), listen);
+    if plan.warm.as_ref().is_some_and(|warm| warm.is_routed_to) {
+        options.settings.default_route = OWN.into();
+    }
     if plan.deletes != Deletes::Refused {
         insist(|| make_folder("/deletes"));
         let folder = PathBuf::from("/deletes");
@@ -308,11 +393,10 @@ fn router_options(plan: &RouterPlan, listen: SocketAddr) -> RouterOptions {
 }
 
 /// Some invalidators send each delete once, and some have a queue that is soon full.
-fn invalidator_options(database: u8, router: u8, flushed: &[u8]) -> String {
-    let flush: Vec<String> = flushed.iter().map(|node| format!("\"{}\"", server(*node))).collect();
-    let again = if draw(2) == 0 { 0 } else { 500 };
+fn invalidator_options(plan: &InvalidatorPlan) -> String {
+    let again = if plan.repeats == Repeats::Sometimes && draw(2) == 0 { 0 } else { 500 };
     let (queue, keys) = if draw(2) == 0 { (1, 4) } else { (16, 1000) };
-    format!(
+    let mut options = format!(
         r#"
         position = "/guira/position"
         spool = "/guira/spool"
@@ -328,16 +412,28 @@ fn invalidator_options(database: u8, router: u8, flushed: &[u8]) -> String {
         database = "shop"
         table = "items"
         keys = ["item:{{id}}"]
+        "#,
+        server(plan.database),
+    );
+    plan.targets.iter().for_each(|plan| options += &target(plan, again));
+    options
+}
 
+fn target(plan: &TargetPlan, again: u32) -> String {
+    let flush: Vec<String> = plan.flushed.iter().map(|node| format!("\"{}\"", server(*node))).collect();
+    format!(
+        r#"
         [[target]]
-        name = "router"
+        name = "of-{}"
         address = "{}"
         timeout-ms = 2000
+        prefix = "{}"
         again-after-ms = {again}
         flush = [{}]
         "#,
-        server(database),
-        server(router),
+        plan.host,
+        server(plan.host),
+        plan.prefix,
         flush.join(", ")
     )
 }

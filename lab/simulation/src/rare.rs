@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Each is reached in a long run; one that no seed reaches is not tested.
-const BRANCHES: [&str; 23] = [
+const BRANCHES: [&str; 28] = [
     "client-probe-sent",
     "delete-cannot-be-logged",
     "delete-log-is-written-to",
@@ -16,18 +16,23 @@ const BRANCHES: [&str; 23] = [
     "etcd-watch-failed",
     "fill-without-a-lease",
     "gap-in-the-log",
+    "keys-move",
     "lease-set-refused",
     "log-connection-failed",
     "logged-deletes-delivered",
     "lost-server-replies",
     "node-still-out-after-the-faults",
+    "own-write-read",
     "pool-changed-by-another",
     "probe-sent",
+    "read-from-the-master",
+    "replica-stopped",
     "server-out-of-service",
     "spool-cannot-be-written",
     "spool-ends-in-a-torn-write",
     "void-lease-refused",
     "wait-for-a-fill",
+    "write-unmarked-or-not-deleted",
     "request-of-a-user-failed",
 ];
 

@@ -30,19 +30,29 @@ pub(crate) fn run(options: &Options) -> ExitCode {
 fn run_all(options: &Options) -> Result<(), String> {
     let begin = Instant::now();
     let mut total = Ran::default();
+    let mut seeds = 0;
+    println!("seeds from {}", options.seed);
     for seed in options.seed..options.seed.saturating_add(options.seeds) {
-        let scenario = options.scenario.unwrap_or(SCENARIOS[seed as usize % SCENARIOS.len()]);
+        let is_first = seeds < options.first;
+        let is_over = options.limit.is_some_and(|limit| begin.elapsed() > limit);
+        if is_over && !(is_first && options.first < u64::MAX) {
+            break;
+        }
+        seeds += 1;
+        let scenario = options.scenario_of(seed);
         let ran = run_in_a_process(scenario, seed, options);
         let ran = ran.and_then(|ran| match options.again {
-            0 => Ok(ran),
-            _ => repeat(scenario, seed, options, ran),
+            1.. if is_first => repeat(scenario, seed, options, ran),
+            _ => Ok(ran),
         });
-        let name = scenario.name();
-        let repeat = format!("repeat with: cargo xtask simulate --scenario {name} --seed {seed} --trace");
-        total.add(&ran.map_err(|wrong| format!("seed {seed}, {name}: {wrong}\n{repeat}"))?);
+        let repeat = repetition(scenario, seed, options);
+        total.add(&ran.map_err(|wrong| {
+            let name = scenario.name();
+            format!("seed {seed}, {name}: {wrong}\nrepeat with: {repeat} --trace\nsimplify with: {repeat} --shrink")
+        })?);
     }
     let (took, simulated) = (begin.elapsed().as_secs_f64(), total.time.as_secs_f64());
-    println!("seeds {} to {}: {}", options.seed, options.seed + options.seeds - 1, total.found);
+    println!("seeds {} to {}: {}", options.seed, options.seed + seeds - 1, total.found);
     println!(
         "{simulated:.0} s of the world in {took:.1} s: {:.0} times as fast as time; {:.2} million steps a second",
         simulated / took,
@@ -50,8 +60,33 @@ fn run_all(options: &Options) -> Result<(), String> {
     );
     println!("{}", total.reached.table());
     let faults = total.reached.faults();
-    let is_whole = options.scenario.is_none() && options.planted.is_none() && options.seeds >= MANY;
+    let is_whole = options.scenario.is_none() && options.planted.is_none() && seeds >= MANY;
     if is_whole && !faults.is_empty() { Err(faults.join("\n")) } else { Ok(()) }
+}
+
+/// The command that runs a seed in the same way.
+pub(crate) fn repetition(scenario: Scenario, seed: u64, options: &Options) -> String {
+    let mut text = format!("cargo xtask simulate --scenario {} --seed {seed}", scenario.name());
+    for argument in arguments(options) {
+        text += &format!(" {argument}");
+    }
+    text
+}
+
+/// What a process needs besides the scenario and the seed.
+fn arguments(options: &Options) -> Vec<String> {
+    let mut arguments = Vec::new();
+    if let Some(planted) = &options.planted {
+        arguments.extend(["--plant".to_owned(), planted.clone()]);
+    }
+    let without: Vec<String> = options.setup.without.iter().map(|kind| kind.name()).collect();
+    if !without.is_empty() {
+        arguments.extend(["--without".to_owned(), without.join(",")]);
+    }
+    if let Some(clients) = options.setup.clients {
+        arguments.extend(["--clients".to_owned(), clients.to_string()]);
+    }
+    arguments
 }
 
 /// Runs a seed again, and compares the digests of all events.
@@ -94,9 +129,7 @@ pub(crate) fn run_in_a_process(scenario: Scenario, seed: u64, options: &Options)
     if options.trace == Trace::On {
         program.arg("--trace");
     }
-    if let Some(planted) = &options.planted {
-        program.args(["--plant", planted]);
-    }
+    program.args(arguments(options));
     let output = program.stderr(Stdio::inherit()).output().map_err(|error| error.to_string())?;
     let text = String::from_utf8_lossy(&output.stdout);
     if !output.status.success() {
@@ -128,11 +161,12 @@ pub(crate) fn run_here(scenario: Scenario, options: &Options) -> ExitCode {
 }
 
 fn run_seed(scenario: Scenario, options: &Options) -> Outcome<(Found, Reached)> {
-    let (seed, planted) = (options.seed, options.planted.clone());
+    let (seed, planted, setup) = (options.seed, options.planted.clone(), options.setup.clone());
     let usual = guira_world::Options::of(seed);
-    let options = guira_world::Options { switch_every: 2 << (seed % 6), end: END, ..usual };
-    run_world(options, move || {
+    // The scenarios take turns, and each needs all frequencies.
+    let switch_every = 2 << (seed / SCENARIOS.len() as u64 % 6);
+    run_world(guira_world::Options { switch_every, end: END, ..usual }, move || {
         planted.iter().for_each(|name| hooks::plant(name));
-        (scenario.play(), Reached::of_world())
+        (scenario.play(&setup), Reached::of_world())
     })
 }

@@ -63,8 +63,8 @@ impl TextCache {
 }
 
 impl Cache for TextCache {
-    fn set(&mut self, key: &str, value: &[u8]) -> Reply<()> {
-        let mut request = format!("set {key} 0 0 {}\r\n", value.len()).into_bytes();
+    fn set(&mut self, key: &str, value: &[u8], seconds: u32) -> Reply<()> {
+        let mut request = format!("set {key} 0 {seconds} {}\r\n", value.len()).into_bytes();
         request.extend_from_slice(value);
         request.extend_from_slice(b"\r\n");
         let line = self.call(&request)?;

@@ -19,6 +19,7 @@ const LONGEST: &[&str] = &[
     "tests-fleet",
     "tests-router",
     "guira_slab",
+    "simulation",
     "loom",
     "tests-invalidator",
     "tests-client",

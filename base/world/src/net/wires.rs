@@ -90,6 +90,8 @@ pub(super) struct Net {
     /// Where sockets with names of files listen.
     pub(super) paths: BTreeMap<(IpAddr, PathBuf), SocketAddr>,
     cuts: BTreeSet<(IpAddr, IpAddr)>,
+    /// Addresses at which the listener of another address accepts.
+    redirected: BTreeMap<SocketAddr, SocketAddr>,
     faults: Faults,
     next: i32,
     port: u16,
@@ -124,6 +126,20 @@ pub fn cut(from: IpAddr, to: IpAddr) {
 
 pub fn heal(from: IpAddr, to: IpAddr) {
     with(|net| net.cuts.remove(&(from, to)));
+}
+
+/// The listener of another address accepts what is connected to an address from now on, or its own one again. Connections
+/// of that address are reset.
+pub fn redirect(from: SocketAddr, to: Option<SocketAddr>) {
+    let connections = with(|net| {
+        match to {
+            Some(to) => net.redirected.insert(from, to),
+            None => net.redirected.remove(&from),
+        };
+        let of_address = net.sockets.iter().filter(|(_, socket)| socket.local == from);
+        of_address.map(|(fd, _)| *fd).collect::<Vec<_>>()
+    });
+    connections.into_iter().for_each(break_off);
 }
 
 /// Ends a process as a loss of power does: its sockets are gone, and the other ends are notified when they send.
@@ -274,7 +290,8 @@ pub(super) fn connect(remote: SocketAddr) -> i32 {
     });
     travel(host, remote.ip(), latency(), move || {
         let accepted = with(|net| {
-            let listener = *net.listeners.get(&remote)?;
+            let listening = net.redirected.get(&remote).unwrap_or(&remote);
+            let listener = *net.listeners.get(listening)?;
             let process = net.sockets.get(&listener)?.process;
             let Kind::Listener { waiting } = &net.sockets.get(&listener)?.kind else { return None };
             if waiting.len() >= BACKLOG || scheduler::is_dead(process) {

@@ -1,7 +1,9 @@
 //! Sockets of the world: bytes arrive in order and once, whatever the network does.
 
 use crate::{good, of};
-use guira_world::net::{Faults, Poll, Ready, TcpListener, TcpStream, crash, cut, heal, set_faults, set_host};
+use guira_world::net::{
+    Faults, Poll, Ready, TcpListener, TcpStream, crash, cut, heal, redirect, set_faults, set_host,
+};
 use guira_world::scheduler::{current_process, freeze, kill, start};
 use guira_world::thread::{sleep, spawn};
 use guira_world::{run, time};
@@ -174,6 +176,41 @@ fn a_frozen_server_answers_later() {
             freeze(server, Duration::from_secs(3));
             talk(10).unwrap();
             assert!((3..4).contains(&time::now().as_secs()));
+        });
+    }
+}
+
+/// Sends one byte to each client, and holds the connections.
+fn greet(byte: u8) {
+    let listener = TcpListener::bind(SocketAddr::new(host(byte), 11211)).unwrap();
+    let mut clients = Vec::new();
+    loop {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.write_all(&[byte]).unwrap();
+        clients.push(stream);
+    }
+}
+
+#[test]
+fn a_redirected_address_resets_its_connections_and_another_server_accepts_there() {
+    for seed in 0..SEEDS {
+        good(seed, || {
+            for number in [1, 2] {
+                set_host(start("server", move || greet(number)), host(number));
+            }
+            sleep(Duration::from_millis(1));
+            let greeting = || {
+                let (mut stream, mut byte) = (TcpStream::connect(SERVER).unwrap(), [0]);
+                stream.read_exact(&mut byte).unwrap();
+                (stream, byte[0])
+            };
+            let (mut stream, first) = greeting();
+            redirect(SERVER.parse().unwrap(), Some(SocketAddr::new(host(2), 11211)));
+            assert_eq!(stream.read(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionReset);
+            let (mut stream, second) = greeting();
+            redirect(SERVER.parse().unwrap(), None);
+            assert_eq!(stream.read(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionReset);
+            assert_eq!((first, second, greeting().1), (1, 2, 1));
         });
     }
 }

@@ -3,9 +3,12 @@
 use crate::{good, of};
 use guira_world::channel::{RecvTimeoutError, channel, sync_channel};
 use guira_world::lock::{Condvar, Mutex, OnceLock, RwLock};
-use guira_world::scheduler::{call_after, freeze, is_dead, kill, record, start};
+use guira_world::net::set_host;
+use guira_world::scheduler::{call_after, current_process, freeze, is_dead, kill, record, start};
 use guira_world::thread::{Builder, park_timeout, scope, sleep, spawn, yield_now};
-use guira_world::{Options, Outcome, run, time};
+use guira_world::time::{self, set_wall};
+use guira_world::{Options, Outcome, run};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -276,4 +279,29 @@ fn the_time_of_a_run_ends() {
     });
     assert_eq!(outcome.result, None::<()>);
     assert!((10..12).contains(&outcome.time.as_secs()));
+}
+
+#[test]
+fn the_wall_clock_of_one_host_jumps_and_drifts() {
+    let (one, other) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]));
+    good(1, move || {
+        set_host(current_process(), one);
+        let (wall, now) = (time::wall(), time::now());
+        set_wall(other, 1_000_000, 0);
+        assert_eq!(time::wall() - wall, time::now() - now, "it is another host's");
+        set_wall(one, -5_000, 100_000);
+        assert_eq!(time::wall() + Duration::from_secs(5) - wall, time::now() - now);
+        sleep(Duration::from_secs(10));
+        let passed = (time::now() - now).as_secs_f64();
+        let shown = time::wall().as_secs_f64() - wall.as_secs_f64() + 5.0;
+        assert!((shown - passed * 1.1).abs() < 0.01, "{shown} s in {passed} s: a tenth more");
+        set_wall(one, 5_000, 0);
+        let before = time::wall();
+        sleep(Duration::from_secs(1));
+        let shown = (time::wall() - before).as_secs_f64();
+        assert!((shown - 1.0).abs() < 0.01, "{shown} s in a second: it has no drift any more");
+        // A process that has begun elsewhere reads its own host's clock.
+        set_host(current_process(), other);
+        assert!(time::wall() > wall + Duration::from_secs(1_000));
+    });
 }

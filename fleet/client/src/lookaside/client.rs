@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use guira_sync::simulated::is_planted;
+
 use super::changed::Changed;
 use super::counters::{Counters, Counts};
 use super::database::{Database, Wanted};
@@ -202,7 +204,7 @@ impl LookAside {
     fn mark(&self, keys: &[&str]) -> Option<String> {
         let markers = self.manner.markers.as_ref().filter(|_| !keys.is_empty())?;
         let mark = markers.mark(keys, &self.shared.random);
-        if !mark.is_whole {
+        if !mark.is_whole && !is_planted("failed-mark-ignored") {
             self.shared.counts.unmarked_writes.add(1);
         }
         Some(mark.key)

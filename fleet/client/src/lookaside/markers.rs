@@ -17,6 +17,7 @@ use std::time::Duration;
 use guira_protocol::MetaVerb;
 use guira_protocol::client::{self, Failure, MetaReply, Reply, failure};
 use guira_protocol::word::reply;
+use guira_sync::simulated::is_planted;
 
 use super::database::Database;
 use super::key;
@@ -173,8 +174,11 @@ impl Markers {
                 found.push(Database::Nearest);
                 continue;
             };
-            found.push(Database::Master);
-            if let Some((left, seconds)) = self.rest_of(list, &arrived) {
+            let rest = self.rest_of(list, &arrived);
+            let has_arrived = rest.as_ref().is_some_and(|(left, _)| left.is_empty()) || list.text.is_empty();
+            let is_near = has_arrived && is_planted("markers-not-settled");
+            found.push(if is_near { Database::Nearest } else { Database::Master });
+            if let Some((left, seconds)) = rest {
                 let line = client::meta_store(name.as_bytes(), left.len(), &mut request);
                 line.number(b'C', list.unique).number(b'T', seconds).end_with(left.as_bytes());
                 writes += 1;

@@ -79,7 +79,7 @@ impl Delivery {
             let was_open = connection.is_some();
             match self.attempt(task, connection) {
                 Ok(tally) => {
-                    self.count(task, tally);
+                    self.count(task, &tally);
                     if failures > 0 {
                         let seconds = since.elapsed().as_secs_f64();
                         // Operator: Nothing: spooled deletes are sent now.
@@ -158,12 +158,22 @@ impl Delivery {
             Some(connection) => connection,
             None => connection.insert(connect(&self.ways.deletes)?),
         };
-        let tally = self.exchange(connection, keys(task).filter(|key| self.how.takes(key)))?;
+        let keys: Vec<&Box<[u8]>> = keys(task).filter(|key| self.how.takes(key)).collect();
+        let tally = self.exchange(connection, keys.iter().copied())?;
+        if tally.rejected.is_empty() {
+            return Ok(tally);
+        }
         // If the target rejects the probe too, it rejects all deletes, and nothing may be dropped.
-        if tally.rejected > 0 && self.exchange(connection, [&PROBE.into()].into_iter())?.rejected > 0 {
+        if !self.exchange(connection, [&PROBE.into()].into_iter())?.rejected.is_empty() {
             return Err(DeliveryError::AllRejected);
         }
-        Ok(tally)
+        if is_planted("rejected-once-dropped") {
+            return Ok(tally);
+        }
+        // It may have rejected all a moment ago, and none any more.
+        let again = self.exchange(connection, tally.rejected.iter().map(|place| keys[*place]))?;
+        let (hits, misses) = (tally.hits + again.hits, tally.misses + again.misses);
+        Ok(Tally { hits, misses, rejected: again.rejected })
     }
 
     fn exchange<'a>(
@@ -178,7 +188,7 @@ impl Delivery {
         self.dialect.read(connection, count)
     }
 
-    fn count(&self, task: &Task, tally: Tally) {
+    fn count(&self, task: &Task, tally: &Tally) {
         let add = |counter, count| self.counts.add(counter, count);
         self.counts.set_up(Health::Up);
         if is_flush(task) {
@@ -193,9 +203,9 @@ impl Delivery {
         if matches!(task.round, Round::First(_)) {
             add(TargetCount::Batches, task.batches.iter().filter(|batch| !batch.is_empty()).count() as u64);
         }
-        if tally.rejected > 0 {
-            add(TargetCount::Rejected, tally.rejected);
-            let (name, rejected) = (self.counts.name(), tally.rejected);
+        if !tally.rejected.is_empty() {
+            let (name, rejected) = (self.counts.name(), tally.rejected.len() as u64);
+            add(TargetCount::Rejected, rejected);
             // Operator: Check the target's version and the keys. The cached values of these keys stay old
             // until they expire.
             tracing::error!("target {name} rejected {rejected} deletes with CLIENT_ERROR; dropped");
@@ -377,6 +387,7 @@ mod tests {
         serve(&stream, 0, "CLIENT_ERROR too long\r\nMN\r\n");
         running.delete(2, &[]);
         assert_eq!(serve(&stream, 2, "NF\r\nMN\r\n"), ["md guira-invalidator", "mn"]);
+        assert_eq!(serve(&stream, 2, "CLIENT_ERROR too long\r\nMN\r\n"), ["md c", "mn"]);
         running.wait_for("2");
         let count = |counter| running.counts.get(counter);
         assert_eq!((count(TargetCount::Deletes), count(TargetCount::Hits)), (2, 1));
@@ -398,6 +409,23 @@ mod tests {
         running.wait_for("1");
         let count = |counter| running.counts.get(counter);
         assert_eq!((count(TargetCount::Rejected), count(TargetCount::Failures)), (0, 1));
+        running.end();
+    }
+
+    #[test]
+    fn what_was_rejected_before_a_target_accepted_deletes_is_sent_again() {
+        let (listener, address) = listen();
+        let running = Running::start(&address, Dialect::Classic);
+        running.delete(1, &["a", "b"]);
+        let (stream, _) = listener.accept().unwrap();
+        let rejections = "NOT_FOUND\r\nCLIENT_ERROR unauthenticated\r\n";
+        assert_eq!(serve(&stream, 2, rejections), ["delete a", "delete b"]);
+        assert_eq!(serve(&stream, 1, "NOT_FOUND\r\n"), ["delete guira-invalidator"]);
+        assert_eq!(serve(&stream, 1, "DELETED\r\n"), ["delete b"]);
+        running.wait_for("1");
+        let count = |counter| running.counts.get(counter);
+        assert_eq!((count(TargetCount::Deletes), count(TargetCount::Hits)), (2, 1));
+        assert_eq!(count(TargetCount::Rejected), 0);
         running.end();
     }
 

@@ -40,11 +40,12 @@ impl How {
     }
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     pub(super) hits: u64,
     pub(super) misses: u64,
-    pub(super) rejected: u64,
+    /// The places of the keys that were rejected.
+    pub(super) rejected: Vec<usize>,
 }
 
 /// Why a batch was not acknowledged.
@@ -108,14 +109,14 @@ impl Dialect {
     /// When a reply reports a failure or is malformed. The caller then has to drop the connection.
     pub(super) fn read(self, connection: &mut Connection, keys: usize) -> Result<Tally, DeliveryError> {
         let mut tally = Tally::default();
-        for _ in 0..keys {
+        for place in 0..keys {
             let line = connection.reply()?.line();
             match (self, line) {
                 (Dialect::Meta, reply::META_DONE) | (Dialect::Classic, reply::DELETED) => tally.hits += 1,
                 (Dialect::Meta, reply::META_NOT_FOUND) | (Dialect::Classic, reply::NOT_FOUND) => {
                     tally.misses += 1;
                 }
-                (_, line) if is_refusal(line) => tally.rejected += 1,
+                (_, line) if is_refusal(line) => tally.rejected.push(place),
                 (_, line) => return Err(answer(line)),
             }
         }

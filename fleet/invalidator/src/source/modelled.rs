@@ -5,6 +5,7 @@
 //! | to the database | `log POSITION`, `log end` | send what follows |
 //! | to the invalidator | `at POSITION` | reading begins there |
 //! | | `gap` | the log before some later position was removed |
+//! | | `statement SECONDS TEXT` | a statement of the transaction |
 //! | | `row ID SECONDS` | a row of the table `shop.items` was changed |
 //! | | `commit POSITION SECONDS` | the rows since the previous commit belong together |
 //! | | `idle POSITION SECONDS` | nothing follows at present |
@@ -111,6 +112,10 @@ impl Log for Stream {
         }
         let mut position = None;
         match self.words()? {
+            ("statement", Some(when), _) => {
+                let text = self.line.trim_end().splitn(3, ' ').nth(2).unwrap_or_default();
+                changes.statement(text.as_bytes(), when)?;
+            }
             ("row", Some(id), Some(when)) if changes.wants(b"shop", b"items") => {
                 let values = [Value::Unsigned(id)];
                 changes.row(&Row { table: &self.table, old: Some(&values), new: Some(&values), when })?;

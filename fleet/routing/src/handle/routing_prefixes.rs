@@ -7,6 +7,7 @@ use crate::outcome::Answer;
 use crate::prefix;
 use crate::request::{Op, Request};
 use crate::step::{Cx, NodeId, Rewrite, State, Step, Then};
+use guira_sync::simulated::is_planted;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -67,7 +68,7 @@ impl Handle for RoutingPrefixes {
         let Some((nearest, others)) = nodes.split_first() else {
             return Step::Answer(crate::Outcome::LocalError);
         };
-        if request.op != Op::Delete {
+        if request.op != Op::Delete || is_planted("delete-acknowledged-by-the-nearest") {
             others.iter().for_each(|node| cx.notify(*node, Rewrite::NONE));
             return Step::Tail(*nearest);
         }

@@ -68,7 +68,7 @@ fn differences(etcd: &Mutex<Etcd>, client: &Pools, round: u32) -> Result<(), Str
     for (number, way) in ways.iter_mut().enumerate() {
         for probe in 0..PROBES {
             let key = key(number, probe);
-            way.set(&key, b"x").map_err(|trouble| format!("way {number} does not store: {trouble:?}"))?;
+            way.set(&key, b"x", 0).map_err(|trouble| format!("way {number} does not store: {trouble:?}"))?;
             keys.push(key);
         }
     }

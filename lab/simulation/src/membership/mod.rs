@@ -13,6 +13,7 @@ use crate::pools::Pools;
 use crate::programs::{
     ETCD_POOL, FollowingPlan, HOLD_DOWN, HOME, Program, an_engine, etcd_options, host, server,
 };
+use crate::scenario::Setup;
 use crate::tasks::{call, lock};
 use crate::text_cache::TextCache;
 use guira_control::{Etcd as EtcdClient, Pool, Rules, Store};
@@ -73,10 +74,10 @@ enum Phase {
     Over,
 }
 
-pub(crate) fn play(found: &Arc<Mutex<Found>>) {
+pub(crate) fn play(setup: &Setup, found: &Arc<Mutex<Found>>) {
     set_host(current_process(), host(HOME));
     let etcd = Arc::new(Mutex::new(Etcd::new()));
-    let swarm = Swarm::draw(OF_MEMBERSHIP, None);
+    let mut swarm = Swarm::draw(OF_MEMBERSHIP, &[], setup);
     let endpoints = &ETCDS[..1 + 2 * draw(2) as usize];
     let mut running: Vec<Running> =
         endpoints.iter().map(|number| Running::start(*number, Program::Etcd(etcd.clone()))).collect();
@@ -99,15 +100,15 @@ pub(crate) fn play(found: &Arc<Mutex<Found>>) {
         is_calm: swarm.is_calm(),
     };
     let client = follow(endpoints);
-    let workers: Vec<JoinHandle<()>> = (0..4)
+    let workers: Vec<JoinHandle<()>> = (0..setup.clients(4))
         .map(|number| {
             let (shared, way) = (shared.clone(), way(number, &client));
             spawn(move || work(number, way, &shared))
         })
         .collect();
     while time::now() < TIME && lock(found).wrong.is_empty() {
-        sleep(Duration::from_millis(draw(2_000)));
-        strike(&swarm, &mut running, &etcd, found);
+        swarm.pause();
+        strike(&mut swarm, &mut running, &etcd, found);
     }
     Swarm::end();
     lock(&etcd).elect_leader();
@@ -174,7 +175,7 @@ fn way(number: usize, client: &Pools) -> Way {
 }
 
 /// A fault, and what only etcd does about it.
-fn strike(swarm: &Swarm, running: &mut [Running], etcd: &Arc<Mutex<Etcd>>, found: &Mutex<Found>) {
+fn strike(swarm: &mut Swarm, running: &mut [Running], etcd: &Arc<Mutex<Etcd>>, found: &Mutex<Found>) {
     match swarm.strike(running, found) {
         Some(Fault::NoLeader) => {
             lock(etcd).lose_leader();
@@ -204,7 +205,7 @@ fn write(key: usize, way: &mut Way, shared: &Shared) {
     let write = lock(&shared.history).write(key);
     let done = match draw(3) {
         0 => way.cache().delete(&write.key).map(drop),
-        _ => way.cache().set(&write.key, write.value().as_bytes()),
+        _ => way.cache().set(&write.key, write.value().as_bytes(), 0),
     };
     let mut found = lock(&shared.found);
     match done {

@@ -5,6 +5,7 @@ use guira_client::text::{Connection, Target, TextError, is_refusal};
 use guira_protocol::client::MetaReply;
 use guira_protocol::word::reply;
 use guira_sync::clock::Stopwatch;
+use guira_sync::simulated::is_planted;
 use std::time::Duration;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,15 +98,21 @@ impl Link {
         Ok(self.connection.insert(connection))
     }
 
-    /// Sends deletes that were refused once more, without their hold-off, which not every server knows; and one that is surely right.
+    /// Sends one delete that is surely right, and those that were refused once more: without their hold-off, which not every server
+    /// knows, and since the server may have refused all of them a moment ago, and none any more.
     fn look_at_refused(
         &mut self,
         target: &Target,
         deletes: &[Delete],
         done: &mut [Delivery],
     ) -> Result<(), String> {
-        let is_again =
-            |at: &usize| deletes[*at].hold_off != HoldOff::None && matches!(done[*at], Delivery::Refused(_));
+        if is_planted("refused-deletes-dropped") {
+            return Ok(());
+        }
+        let is_again = |at: &usize| {
+            let is_once = deletes[*at].hold_off == HoldOff::None && is_planted("rejected-once-dropped");
+            matches!(done[*at], Delivery::Refused(_)) && !is_once
+        };
         let again: Vec<usize> = (0..done.len()).filter(is_again).collect();
         let plain: Vec<Delete> = again.iter().map(|at| deletes[*at].plain()).collect();
         let connection = self.connected(target)?;
@@ -181,12 +188,16 @@ mod tests {
     #[test]
     fn deletes_are_sent_together_and_each_reply_is_that_of_one() {
         let (done, link, received) = deliver(
-            &[(5, "DELETED\r\nNOT_FOUND\r\nCLIENT_ERROR bad\r\nHD\r\nNF\r\n"), (1, "NOT_FOUND\r\n")],
+            &[
+                (5, "DELETED\r\nNOT_FOUND\r\nCLIENT_ERROR bad\r\nHD\r\nNF\r\n"),
+                (2, "NOT_FOUND\r\nCLIENT_ERROR bad\r\n"),
+            ],
             &deletes(&[b"a", b"b", b"c", b"d e", b"f\n"]),
         );
         assert_eq!(
             received,
-            "delete a\r\ndelete b\r\ndelete c\r\nmd ZCBl b\r\nmd Zgo= b\r\ndelete guira-router-asks\r\n"
+            "delete a\r\ndelete b\r\ndelete c\r\nmd ZCBl b\r\nmd Zgo= b\r\n\
+             delete guira-router-asks\r\ndelete c\r\n"
         );
         let refused = Delivery::Refused("CLIENT_ERROR bad".to_owned());
         assert_eq!(done, [Delivery::Done, Delivery::Done, refused, Delivery::Done, Delivery::Done]);
@@ -214,7 +225,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let thread = guira_sync::thread::spawn(move || {
-            for replies in ["DELETED\r\nCLIENT_ERROR bad\r\n", "NOT_FOUND\r\n"] {
+            for replies in ["DELETED\r\nCLIENT_ERROR bad\r\n", "NOT_FOUND\r\nCLIENT_ERROR bad\r\n"] {
                 let (stream, _) = listener.accept().unwrap();
                 BufReader::new(&stream).read_line(&mut String::new()).unwrap();
                 (&stream).write_all(replies.as_bytes()).unwrap();
@@ -236,6 +247,15 @@ mod tests {
             assert_eq!(link.reason, format!("the server rejects every delete: {refusal}"));
             assert!(!link.is_ready());
         }
+    }
+
+    #[test]
+    fn what_a_server_has_refused_before_it_accepted_deletes_is_sent_again() {
+        let (done, ..) = deliver(
+            &[(2, "ERROR\r\nERROR\r\n"), (3, "NOT_FOUND\r\nDELETED\r\nNOT_FOUND\r\n")],
+            &deletes(&[b"a", b"b"]),
+        );
+        assert_eq!(done, [Delivery::Done, Delivery::Done]);
     }
 
     #[test]

@@ -424,16 +424,14 @@ fn a_delete_holds_its_key_off_and_tells_whether_there_was_an_item() {
 
 #[test]
 fn a_delete_that_cannot_hold_off_is_a_delete() {
-    for outcome in [Outcome::ClientError, Outcome::RemoteError] {
-        let (mut router, all) = warming(HOLDS_OFF);
-        let ticket = router.request(Op::Delete, "k");
-        router.reply("a", outcome);
-        assert_eq!(router.outcome(ticket), None);
-        router.reply("a", Outcome::Deleted);
-        assert_eq!((router.outcome(ticket), deletes(&all)), (Some(Outcome::Deleted), (0, 1)));
-        assert_eq!(router.sent(), ["a meta delete k [H3]", "a delete k"]);
-        router.end();
-    }
+    let (mut router, all) = warming(HOLDS_OFF);
+    let ticket = router.request(Op::Delete, "k");
+    router.reply("a", Outcome::ClientError);
+    assert_eq!(router.outcome(ticket), None);
+    router.reply("a", Outcome::Deleted);
+    assert_eq!((router.outcome(ticket), deletes(&all)), (Some(Outcome::Deleted), (0, 1)));
+    assert_eq!(router.sent(), ["a meta delete k [H3]", "a delete k"]);
+    router.end();
     // One that was not carried out is logged, or fails.
     let (mut router, _) = warming(HOLDS_OFF);
     let ticket = router.request(Op::Delete, "k");
@@ -465,14 +463,12 @@ fn an_item_that_stands_for_none_is_stored_in_place_of_a_delete() {
     line(&mut router, "a", Outcome::Exists, "EX");
     assert_eq!(router.sent(), ["a meta delete k [C7]"]);
     // Only a delete is logged when it fails, and one that was not stored has deleted nothing.
-    for outcome in [Outcome::RemoteError, Outcome::NotStored] {
-        let ticket = router.request(Op::Delete, "k");
-        router.reply("a", outcome);
-        router.reply("a", Outcome::NotFound);
-        assert_eq!(router.outcome(ticket), Some(Outcome::NotFound));
-        assert_eq!(router.sent(), ["a set k t3 f2115768095", "a delete k"]);
-    }
-    assert_eq!(deletes(&all), (2, 2));
+    let ticket = router.request(Op::Delete, "k");
+    router.reply("a", Outcome::NotStored);
+    router.reply("a", Outcome::NotFound);
+    assert_eq!(router.outcome(ticket), Some(Outcome::NotFound));
+    assert_eq!(router.sent(), ["a set k t3 f2115768095", "a delete k"]);
+    assert_eq!(deletes(&all), (2, 1));
     router.end();
 }
 
@@ -499,9 +495,31 @@ fn a_delete_whose_item_may_be_stored_late_holds_off_after_all_or_fails() {
     ] {
         assert_eq!(delete(Outcome::Timeout, plain, Some(again)), (Some(received), 2), "{plain:?} {again:?}");
     }
+    // The connection has ended, perhaps after an earlier delete has held the key off: the plain delete ends that.
+    let broken = delete(Outcome::RemoteError, Outcome::Deleted, Some(Outcome::Stored));
+    assert_eq!(broken, (Some(Outcome::Deleted), 2));
     // It is logged.
     assert_eq!(delete(Outcome::Tko, Outcome::Tko, None), (Some(Outcome::Tko), 1));
-    assert_eq!(deletes(&all), (2, 7));
+    assert_eq!(deletes(&all), (3, 8));
+    router.end();
+}
+
+#[test]
+fn a_delete_over_a_connection_that_has_ended_holds_off_after_all() {
+    let (mut router, all) = warming(HOLDS_OFF);
+    for (plain, again, told) in [
+        (Outcome::NotFound, Outcome::NotFound, Outcome::NotFound),
+        (Outcome::Deleted, Outcome::NotFound, Outcome::Deleted),
+        (Outcome::NotFound, Outcome::Found, Outcome::Deleted),
+        (Outcome::Deleted, Outcome::Timeout, Outcome::Timeout),
+    ] {
+        let ticket = router.request(Op::Delete, "k");
+        [Outcome::RemoteError, plain, again].into_iter().for_each(|outcome| router.reply("a", outcome));
+        assert_eq!(router.outcome(ticket), Some(told), "{plain:?} {again:?}");
+        let held_off = "a meta delete k [H3]";
+        assert_eq!(router.sent(), [held_off, "a delete k", held_off]);
+    }
+    assert_eq!(deletes(&all), (3, 4));
     router.end();
 }
 
