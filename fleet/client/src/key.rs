@@ -35,7 +35,10 @@ impl fmt::Display for KeyProblem {
                 write!(formatter, "the key has {bytes} bytes, and the limit is {KEY_MAX}")
             }
             Self::TooLongInBase64(bytes) => {
-                write!(formatter, "the key has {bytes} bytes, and the limit of binary keys is {BINARY_KEY_MAX}")
+                write!(
+                    formatter,
+                    "the key has {bytes} bytes, and the limit of binary keys is {BINARY_KEY_MAX}"
+                )
             }
             Self::Byte { byte: b' ', at } => write!(formatter, "the key has a blank at position {at}"),
             Self::Byte { byte, at } => {

@@ -72,11 +72,7 @@ pub(crate) fn add_all(
 fn is_lasting(kind: &ErrorKind) -> bool {
     !matches!(
         kind,
-        ErrorKind::Timeout
-            | ErrorKind::Unreachable
-            | ErrorKind::Down
-            | ErrorKind::Broken
-            | ErrorKind::Busy
+        ErrorKind::Timeout | ErrorKind::Unreachable | ErrorKind::Down | ErrorKind::Broken | ErrorKind::Busy
     )
 }
 

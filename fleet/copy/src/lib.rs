@@ -5,7 +5,7 @@
 //! ```
 //!
 //! The source is memcached 1.6 or a node. An item that the destination already has stays: a copy only adds. The
-//! whole list of keys is read first, since servers close a connection that pauses in the middle of a list.
+//! whole list of keys is read first, since a node closes a connection that pauses in the middle of a list.
 
 #![forbid(unsafe_code)]
 

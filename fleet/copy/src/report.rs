@@ -60,12 +60,10 @@ pub struct Report {
 
 /// Adds an item that was not copied.
 pub(crate) fn add_reason(reasons: &mut Vec<Reason>, text: String, key: &[u8]) {
-    match reasons.iter_mut().find(|reason| reason.text == text) {
-        Some(reason) => reason.items += 1,
-        None if reasons.len() < REASONS_MAX => {
-            reasons.push(Reason { text, items: 1, example: key.to_vec() });
-        }
-        None => {}
+    if let Some(reason) = reasons.iter_mut().find(|reason| reason.text == text) {
+        reason.items += 1;
+    } else if reasons.len() < REASONS_MAX {
+        reasons.push(Reason { text, items: 1, example: key.to_vec() });
     }
 }
 
@@ -103,8 +101,13 @@ mod tests {
     #[test]
     fn the_result_is_a_sentence() {
         let counts = Counts { copied: 7, bytes: 70, present: 2, gone: 1, ..Counts::default() };
-        let mut report =
-            Report { keys: 10, counts, reasons: Vec::new(), elapsed: Duration::from_millis(1240), error: None };
+        let mut report = Report {
+            keys: 10,
+            counts,
+            reasons: Vec::new(),
+            elapsed: Duration::from_millis(1240),
+            error: None,
+        };
         assert_eq!(
             report.to_string(),
             "copied 7 items of 10 keys in 1.2 s (70 bytes): 2 were already there, 1 had expired or were deleted, 0 failed"

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use guira_client::text::{Connection, Target, TextError};
-use guira_protocol::client::{self, KeyList, Listed, MetaReply, Reply, failure};
+use guira_protocol::client::{self, KeyList, KeyWalk, Listed, MetaReply, Reply, failure};
 use guira_protocol::word::reply;
 use guira_protocol::{KeyBuffer, MetaVerb, encode_key};
 use guira_sync::thread;
@@ -20,6 +20,8 @@ const KEY_WORD_MAX: usize = 250;
 
 /// How servers begin to say that they list keys for another client.
 const BUSY: [&[u8]; 2] = [b"BUSY", b"LOCKED"];
+/// What memcached replies to a word for which it has no class.
+const BAD_CLASS: &[u8] = b"BADCLASS";
 /// memcached without items.
 const NOT_STARTED: &[u8] = b"NOTSTARTED";
 
@@ -55,10 +57,21 @@ pub(crate) struct Source {
 /// How an attempt to list keys ended.
 enum Attempt {
     Listed(Keys),
-    Unknown,
     Busy,
     Refused(String),
     Stopped,
+}
+
+/// A command that lists all keys.
+type List = (KeyList, KeyWalk);
+
+/// The next command to try, after a server did not understand one.
+fn next(list: List, refusal: &[u8]) -> Option<List> {
+    match list {
+        (KeyList::MetaGets, walk) if refusal == reply::ERROR => Some((KeyList::Facts, walk)),
+        (list, KeyWalk::Index) if refusal.starts_with(BAD_CLASS) => Some((list, KeyWalk::Classes)),
+        _ => None,
+    }
 }
 
 impl Source {
@@ -77,7 +90,7 @@ impl Source {
         prefix: &[u8],
         mut listed: impl FnMut(u64) -> bool,
     ) -> Result<Keys, CopyError> {
-        let mut list = KeyList::MetaGets;
+        let mut list = (KeyList::MetaGets, KeyWalk::Index);
         let mut attempts = 0;
         loop {
             let attempt = self.attempt(list, prefix, &mut listed);
@@ -85,9 +98,10 @@ impl Source {
             match attempt.map_err(|error| CopyError::List { server: server.clone(), error })? {
                 Attempt::Listed(keys) => return Ok(keys),
                 Attempt::Stopped => return Err(CopyError::Stopped),
-                Attempt::Unknown if list == KeyList::MetaGets => list = KeyList::Facts,
-                Attempt::Unknown => return Err(CopyError::Refused { server, line: "ERROR".to_owned() }),
-                Attempt::Refused(line) => return Err(CopyError::Refused { server, line }),
+                Attempt::Refused(line) => match next(list, line.as_bytes()) {
+                    Some(other) => list = other,
+                    None => return Err(CopyError::Refused { server, line }),
+                },
                 Attempt::Busy if attempts == BUSY_MAX => return Err(CopyError::Busy { server }),
                 Attempt::Busy => {
                     attempts += 1;
@@ -102,13 +116,13 @@ impl Source {
 
     fn attempt(
         &mut self,
-        list: KeyList,
+        (list, walk): List,
         prefix: &[u8],
         listed: &mut impl FnMut(u64) -> bool,
     ) -> Result<Attempt, TextError> {
         const OFTEN: u64 = 1024;
         let mut request = Vec::new();
-        client::list_keys(list, &mut request);
+        client::list_keys(list, walk, &mut request);
         self.connection.send(&request)?;
         let (mut keys, mut buffer): (Keys, KeyBuffer) = (Keys::default(), [0; 336]);
         loop {
@@ -132,7 +146,6 @@ impl Source {
                 Listed::Other(line) if BUSY.iter().any(|busy| line.starts_with(busy)) => {
                     return Ok(Attempt::Busy);
                 }
-                Listed::Other(reply::ERROR) => return Ok(Attempt::Unknown),
                 Listed::Other(line) => return Ok(Attempt::Refused(line.escape_ascii().to_string())),
             }
         }
@@ -205,6 +218,19 @@ fn found(reply: &Reply<'_>, opaque: u64) -> Result<Found, TextError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn older_versions_of_memcached_list_keys_by_other_commands() {
+        let first = (KeyList::MetaGets, KeyWalk::Index);
+        assert_eq!(next(first, b"ERROR"), Some((KeyList::Facts, KeyWalk::Index)));
+        let bad_class = b"BADCLASS invalid class id";
+        let last = (KeyList::Facts, KeyWalk::Classes);
+        assert_eq!(next((KeyList::Facts, KeyWalk::Index), bad_class), Some(last));
+        for refusal in [&b"ERROR"[..], bad_class, b"ERROR metadump not allowed"] {
+            assert_eq!(next(last, refusal), None);
+        }
+        assert_eq!(next(first, b"ERROR key dump not allowed"), None);
+    }
 
     #[test]
     fn keys_are_read_as_words_or_in_base64() {

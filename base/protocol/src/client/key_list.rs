@@ -13,6 +13,15 @@ pub enum KeyList {
     Facts,
 }
 
+/// How a server finds all keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyWalk {
+    /// Along its index. memcached replies `LOCKED` while it grows the index.
+    Index,
+    /// Along the lists of its slab classes. memcached may miss an item that it moves to another list at that time.
+    Classes,
+}
+
 /// A line of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Listed<'a> {
@@ -38,10 +47,14 @@ enum Encoded<'a> {
 }
 
 /// Appends the command that lists all keys.
-pub fn list_keys(list: KeyList, out: &mut Vec<u8>) {
+pub fn list_keys(list: KeyList, walk: KeyWalk, out: &mut Vec<u8>) {
     out.extend_from_slice(match list {
-        KeyList::MetaGets => b"lru_crawler mgdump all\r\n",
-        KeyList::Facts => b"lru_crawler metadump all\r\n",
+        KeyList::MetaGets => b"lru_crawler mgdump ",
+        KeyList::Facts => b"lru_crawler metadump ",
+    });
+    out.extend_from_slice(match walk {
+        KeyWalk::Index => b"hash\r\n",
+        KeyWalk::Classes => b"all\r\n",
     });
 }
 
@@ -151,10 +164,10 @@ mod tests {
     }
 
     #[test]
-    fn commands_list_all_classes() {
+    fn commands_list_all_keys() {
         let mut out = Vec::new();
-        list_keys(KeyList::MetaGets, &mut out);
-        list_keys(KeyList::Facts, &mut out);
-        assert_eq!(out, b"lru_crawler mgdump all\r\nlru_crawler metadump all\r\n");
+        list_keys(KeyList::MetaGets, KeyWalk::Index, &mut out);
+        list_keys(KeyList::Facts, KeyWalk::Classes, &mut out);
+        assert_eq!(out, b"lru_crawler mgdump hash\r\nlru_crawler metadump all\r\n");
     }
 }
