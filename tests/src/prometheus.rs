@@ -9,9 +9,8 @@ use guira_harness::scratch::Scratch;
 use guira_harness::server::ServerProcess;
 use serde_json::Value;
 
-use crate::deadline::PATIENCE;
 use crate::http::HttpClient;
-use crate::server::spawn;
+use crate::server::{spawn, wait_for};
 
 /// A running Prometheus that scrapes every second, gone when it is dropped.
 #[derive(Debug)]
@@ -41,12 +40,13 @@ impl Prometheus {
         command.arg("--config.file").arg(scratch.write("prometheus.yaml", &text));
         command.arg("--storage.tsdb.path").arg(scratch.file("data"));
         command.arg("--web.listen-address=127.0.0.1:0");
-        let mut process = spawn(command);
-        let address = process.wait_for("address", PATIENCE, |lines| {
-            let line = lines.iter().find(|line| line.contains("\"Listening on\""))?;
+        let process = spawn(command);
+        let address = wait_for("the address of prometheus", || {
+            let log = process.errors();
+            let line = log.lines().find(|line| line.contains("\"Listening on\""))?;
             line.rsplit_once("address=")?.1.trim().parse().ok()
         });
-        Some(Prometheus { address: address.unwrap(), _process: process, _scratch: scratch })
+        Some(Prometheus { address, _process: process, _scratch: scratch })
     }
 
     /// The series that a query gives now.
