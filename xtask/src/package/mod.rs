@@ -10,6 +10,7 @@ mod image;
 mod kit;
 mod licenses;
 mod linked;
+pub(crate) mod reproducible;
 mod sbom;
 mod sums;
 mod tarball;
@@ -134,16 +135,18 @@ pub(crate) const SHIPPED: &str = "shipped";
 /// Links the static binary. A panic ends the program, and without symbols no trace of the stack could name what led to
 /// it: the tables for that, a tenth of the program, are discarded.
 fn static_build(root: &Path) -> Vec<Command> {
-    let discard = format!("link-arg=-Wl,-T,{}", root.join("xtask/src/package/no-tables.ld").display());
-    let words = ["rustc", "--release", "--locked", "--package", GUIRA, "--bin", GUIRA, "--"];
-    let flags = ["-C", "target-feature=+crt-static", "-C", &discard];
     let target = target_folder(root);
     let [built, copied] = [target.join(SHIPPED).join("release"), target.join(STATIC)]
         .map(|folder| folder.join(GUIRA).to_string_lossy().into_owned());
-    vec![
-        shipped(root, &[&words[..], &flags].concat()),
-        command(&["install", "-D", "--mode=755", &built, &copied]),
-    ]
+    vec![static_link(root), command(&["install", "-D", "--mode=755", &built, &copied])]
+}
+
+/// The flags are a part of what cargo makes names of symbols from: they contain no path of this machine. The linker runs
+/// in the root of the repository.
+fn static_link(root: &Path) -> Command {
+    let words = ["rustc", "--release", "--locked", "--package", GUIRA, "--bin", GUIRA, "--"];
+    let discard = "link-arg=-Wl,-T,xtask/src/package/no-tables.ld";
+    shipped(root, &[&words[..], &["-C", "target-feature=+crt-static", "-C", discard]].concat())
 }
 
 /// The .deb is installed into a root of its own, started by its unit's command, and purged.

@@ -34,7 +34,7 @@ pub(super) fn compare(one: &Kit, other: &Kit) -> Result<(), String> {
 }
 
 /// The names of files whose sums differ, or that only one list has.
-fn differences(one: &str, other: &str) -> Vec<String> {
+pub(super) fn differences(one: &str, other: &str) -> Vec<String> {
     let only = |one: &str, other: &str| {
         let lines = one.lines().filter(|line| !other.lines().any(|known| known == *line));
         lines.filter_map(|line| line.split_whitespace().last().map(str::to_owned)).collect::<Vec<_>>()

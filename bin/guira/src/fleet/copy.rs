@@ -28,7 +28,7 @@ const FILE: &str = "file:";
 
 const NOTES: &str =
     "SOURCE is a node or memcached 1.6. The copy keeps keys, values, flags and expiry, and never replaces
-an item of the destination: a second run copies what is missing. It reads every value again.
+an item of the destination: a second run copies the missing items. It reads every value again.
 
 DESTINATION is a server, several servers separated by commas, or a router's configuration, which
 determines the server of each key. Servers with TLS are written as HOST:PORT:ascii:ssl.

@@ -116,7 +116,7 @@ impl Dashboard {
         let (mut panels, mut top) = (Vec::new(), 0);
         for Row(title, row) in self.rows {
             let place = json!({"x": 0, "y": top, "w": GRID, "h": 1});
-            panels.push(json!({"type": "row", "id": panels.len() + 1, "title": title, "gridPos": place, "panels": []}));
+            panels.push(json!({"type": "row", "id": panels.len() + 1, "title": title, "gridPos": place, "collapsed": false, "panels": []}));
             top += 1;
             for (number, panel) in row.iter().enumerate() {
                 let per_line = GRID / WIDTH;
@@ -183,7 +183,7 @@ impl Panel {
                 "overrides": [],
             },
             "options": {
-                "legend": {"displayMode": "list", "placement": "bottom", "showLegend": true},
+                "legend": {"calcs": [], "displayMode": "list", "placement": "bottom", "showLegend": true},
                 "tooltip": {"mode": "multi", "sort": "desc"},
             },
             "targets": targets.collect::<Vec<_>>(),
