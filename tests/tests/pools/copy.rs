@@ -3,8 +3,9 @@
 use crate::{builder, name};
 use guira_client::pools::Client as Pool;
 use guira_sync::clock::wall_clock;
+use guira_tests::deadline::{Deadline, PATIENCE};
 use guira_tests::scratch::Scratch;
-use guira_tests::server::{guira, run_guira, wait_for};
+use guira_tests::server::{guira, run_guira};
 use guira_tests::tls::Certificate;
 use guira_tests::{Server, Setup, skip};
 use std::process::{Child, Output, Stdio};
@@ -49,6 +50,17 @@ fn fill(server: &Server, keys: u32, value: &str) {
     let mut client = server.connect();
     client.send_many((0..keys).map(|key| format!("set key{key} 0 0 {} noreply\r\n{value}\r\n", value.len())));
     client.exchange("mn\r\n", "MN\r\n");
+}
+
+/// Waits until the copy has stored something.
+#[track_caller]
+fn wait_for_copies(mut copy: Child, destination: &Server) -> Child {
+    let stored = Deadline::after(PATIENCE).poll(|| (items(destination) > 0).then_some(()));
+    if stored.is_none() {
+        copy.kill().expect("it is a child");
+        panic!("nothing was copied: {:?}", told(&copy.wait_with_output().expect("it ends")));
+    }
+    copy
 }
 
 fn items(server: &Server) -> u64 {
@@ -155,7 +167,7 @@ fn a_source_that_ends_during_a_copy_is_reported() {
     for (source, destination) in pairs(&Setup::new()) {
         fill(&source, 5000, "value");
         let copy = start(&source, &name(&destination), &["--rate", "500"]);
-        wait_for("the first copies", || (items(&destination) > 0).then_some(()));
+        let copy = wait_for_copies(copy, &destination);
         let address = name(&source);
         source.stop("KILL");
         let output = copy.wait_with_output().expect("it ends");
@@ -192,7 +204,7 @@ fn a_destination_that_restarts_gets_the_rest() {
     let socket = Setup::new().unix_socket(&scratch.file("node.sock"));
     let first = socket.start_guira();
     let copy = start(&source, &name(&first), &["--rate", "1k"]);
-    wait_for("the first copies", || (items(&first) > 0).then_some(()));
+    let copy = wait_for_copies(copy, &first);
     first.stop("KILL");
     let second = socket.start_guira();
     let output = copy.wait_with_output().expect("it ends");
@@ -205,7 +217,7 @@ fn a_signal_stops_a_copy() {
     let (source, destination) = (Setup::new().start_guira(), Setup::new().start_guira());
     fill(&source, 5000, "value");
     let copy = start(&source, &name(&destination), &["--rate", "500"]);
-    wait_for("the first copies", || (items(&destination) > 0).then_some(()));
+    let copy = wait_for_copies(copy, &destination);
     let process = rustix::process::Pid::from_child(&copy);
     rustix::process::kill_process(process, rustix::process::Signal::INT).expect("it runs");
     let output = copy.wait_with_output().expect("it ends");
