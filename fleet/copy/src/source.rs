@@ -11,6 +11,9 @@ use guira_sync::thread;
 use crate::error::CopyError;
 use crate::keys::{Key, KeyForm, Keys};
 
+/// Longest pause in a list of keys: a node on a busy machine lists them at a low priority.
+const LIST_PAUSE_MAX: Duration = Duration::from_secs(120);
+
 /// Attempts to list keys while the server does so for another client, a second apart.
 const BUSY_MAX: u32 = 60;
 const BUSY_PAUSE: Duration = Duration::from_secs(1);
@@ -47,9 +50,10 @@ pub(crate) struct Item {
     pub(crate) left: Option<u64>,
 }
 
-/// A connection to the source.
+/// The source, and a connection for reads.
 #[derive(Debug)]
 pub(crate) struct Source {
+    target: Target,
     connection: Connection,
     server: String,
 }
@@ -75,21 +79,18 @@ fn next(list: List, refusal: &[u8]) -> Option<List> {
 }
 
 impl Source {
+    /// Connects, and checks that the server replies.
     pub(crate) fn connect(target: &Target) -> Result<Self, CopyError> {
         let server = target.endpoint().to_string();
-        match Connection::open(target) {
-            Ok(connection) => Ok(Source { connection, server }),
+        match greeted(target) {
+            Ok(connection) => Ok(Source { target: target.clone(), connection, server }),
             Err(error) => Err(CopyError::List { server, error }),
         }
     }
 
     /// All keys that begin with `prefix`. `listed` is called with the number of keys from time to time, and stops the
     /// copy by returning true.
-    pub(crate) fn keys(
-        &mut self,
-        prefix: &[u8],
-        mut listed: impl FnMut(u64) -> bool,
-    ) -> Result<Keys, CopyError> {
+    pub(crate) fn keys(&self, prefix: &[u8], mut listed: impl FnMut(u64) -> bool) -> Result<Keys, CopyError> {
         let mut list = (KeyList::MetaGets, KeyWalk::Index);
         let mut attempts = 0;
         loop {
@@ -115,7 +116,7 @@ impl Source {
     }
 
     fn attempt(
-        &mut self,
+        &self,
         (list, walk): List,
         prefix: &[u8],
         listed: &mut impl FnMut(u64) -> bool,
@@ -123,10 +124,11 @@ impl Source {
         const OFTEN: u64 = 1024;
         let mut request = Vec::new();
         client::list_keys(list, walk, &mut request);
-        self.connection.send(&request)?;
+        let mut connection = Connection::open(&self.target.with_timeout(LIST_PAUSE_MAX))?;
+        connection.send(&request)?;
         let (mut keys, mut buffer): (Keys, KeyBuffer) = (Keys::default(), [0; 336]);
         loop {
-            let line = self.connection.line()?;
+            let line = connection.line()?;
             match client::listed(list, line) {
                 Listed::Begin => {}
                 Listed::End => return Ok(Attempt::Listed(keys)),
@@ -170,6 +172,17 @@ impl Source {
         }
         Ok(all)
     }
+}
+
+/// A connection over which the server replies.
+fn greeted(target: &Target) -> Result<Connection, TextError> {
+    let mut connection = Connection::open(target)?;
+    connection.send(client::META_NOOP)?;
+    let line = connection.line()?;
+    if line == reply::META_NOOP {
+        return Ok(connection);
+    }
+    Err(TextError::Malformed(line.escape_ascii().to_string()))
 }
 
 /// Appends the read of a key.
