@@ -90,14 +90,23 @@ impl Source {
 
     /// All keys that begin with `prefix`. `listed` is called with the number of keys from time to time, and stops the
     /// copy by returning true.
-    pub(crate) fn keys(&self, prefix: &[u8], mut listed: impl FnMut(u64) -> bool) -> Result<Keys, CopyError> {
+    pub(crate) fn keys(
+        &mut self,
+        prefix: &[u8],
+        mut listed: impl FnMut(u64) -> bool,
+    ) -> Result<Keys, CopyError> {
         let mut list = (KeyList::MetaGets, KeyWalk::Index);
         let mut attempts = 0;
         loop {
             let attempt = self.attempt(list, prefix, &mut listed);
             let server = self.server.clone();
             match attempt.map_err(|error| CopyError::List { server: server.clone(), error })? {
-                Attempt::Listed(keys) => return Ok(keys),
+                Attempt::Listed(keys) => {
+                    // The source may have closed the other one, which was idle.
+                    self.connection = Connection::open(&self.target)
+                        .map_err(|error| CopyError::Source { server, error })?;
+                    return Ok(keys);
+                }
                 Attempt::Stopped => return Err(CopyError::Stopped),
                 Attempt::Refused(line) => match next(list, line.as_bytes()) {
                     Some(other) => list = other,

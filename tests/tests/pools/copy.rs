@@ -3,13 +3,16 @@
 use crate::{builder, name};
 use guira_client::pools::Client as Pool;
 use guira_sync::clock::wall_clock;
-use guira_tests::deadline::{Deadline, PATIENCE};
+use guira_tests::deadline::Deadline;
 use guira_tests::scratch::Scratch;
 use guira_tests::server::{guira, run_guira};
 use guira_tests::tls::Certificate;
 use guira_tests::{Server, Setup, skip};
 use std::process::{Child, Output, Stdio};
 use std::time::Duration;
+
+/// A node lists its keys at a low priority, and the machine may be busy.
+const LIST_MAX: Duration = Duration::from_secs(60);
 
 /// Pairs of a source and a destination: a node and memcached, in each role.
 fn pairs(setup: &Setup) -> Vec<(Server, Server)> {
@@ -55,7 +58,7 @@ fn fill(server: &Server, keys: u32, value: &str) {
 /// Waits until the copy has stored something.
 #[track_caller]
 fn wait_for_copies(mut copy: Child, destination: &Server) -> Child {
-    let stored = Deadline::after(PATIENCE).poll(|| (items(destination) > 0).then_some(()));
+    let stored = Deadline::after(LIST_MAX).poll(|| (items(destination) > 0).then_some(()));
     if stored.is_none() {
         copy.kill().expect("it is a child");
         panic!("nothing was copied: {:?}", told(&copy.wait_with_output().expect("it ends")));
