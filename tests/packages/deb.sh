@@ -73,6 +73,7 @@ for file in /usr/bin/guira /etc/guira/guira.toml /usr/lib/systemd/system/guira.s
     [ -e "$root$file" ] || fail "$file is not installed"
 done
 licenses <(gzip -cd "$root/usr/share/doc/guira/THIRD-PARTY-LICENSES.gz")
+parts "$root/usr/share/doc/guira/guira.cdx.json"
 in_root getent passwd guira >/dev/null || fail "there is no user guira"
 enabled=/etc/systemd/system/multi-user.target.wants/guira.service
 [ -L "$root$enabled" ] || fail "guira.service is not enabled"
@@ -129,6 +130,7 @@ dpkg_ --install /tmp/guira-lab.deb
 in_root guira load --help >/dev/null || fail "guira load does not start guira-lab"
 [ -e "$root/usr/share/man/man1/guira-lab-load.1.gz" ] || fail "guira-lab has no man page"
 licenses <(gzip -cd "$root/usr/share/doc/guira-lab/THIRD-PARTY-LICENSES.gz")
+parts "$root/usr/share/doc/guira-lab/guira-lab.cdx.json"
 dpkg_ --purge guira-lab
 
 say "remove: configuration stays"

@@ -28,6 +28,8 @@ reply=$(ask $'version\r\n')
 [ "$(podman_ inspect --format '{{.Config.User}}' cache)" = 11211:11211 ] || fail "the server runs as another user"
 podman_ cp cache:/usr/share/doc/guira/THIRD-PARTY-LICENSES "$stage/licenses"
 licenses "$stage/licenses"
+podman_ cp cache:/usr/share/doc/guira/guira.cdx.json "$stage/parts"
+parts "$stage/parts"
 podman_ stop -t 10 cache >/dev/null
 wait "$server" || fail "the server ended with $?"
 say "the image serves: $reply"

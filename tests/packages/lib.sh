@@ -38,6 +38,15 @@ await() {
     return 1
 }
 
+# Looks whether a file is a list of the parts of the program.
+parts() {
+    for part in '"bomFormat": "CycloneDX"' '"specVersion": "1.5"' 'pkg:cargo/ring@' 'pkg:generic/rust-std@'; do
+        grep -q -F -e "$part" "$1" || fail "$part is not in $1"
+    done
+    [ -z "${SOURCE_DATE_EPOCH:-}" ] || return 0
+    if grep -q -e '"timestamp"' -e '"serialNumber"' "$1"; then fail "$1 differs from build to build"; fi
+}
+
 # Looks whether a file has the licenses of what is linked: the texts, each once, and the names of crates.
 licenses() {
     local text

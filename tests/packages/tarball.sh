@@ -11,6 +11,8 @@ for file in LICENSE README.md etc/guira/guira.toml usr/share/man/man1/guira.1 us
     [ -f "$tree/$file" ] || fail "$file is missing"
 done
 licenses "$tree/THIRD-PARTY-LICENSES"
+parts "$tree/guira.cdx.json"
+(cd "$1" && sha256sum --quiet --check SHA256SUMS) || fail "SHA256SUMS does not fit"
 mkdir "$stage/empty"
 cp "$tree/usr/bin/guira" "$stage/empty/memcached"
 mkdir "$stage/empty/proc"

@@ -33,6 +33,7 @@ pub mod mounted;
 pub mod mysql;
 pub mod openmetrics;
 pub mod postgres;
+pub mod prometheus;
 pub mod rounds;
 pub mod router;
 pub mod server;

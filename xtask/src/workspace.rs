@@ -56,8 +56,11 @@ pub(crate) fn output(root: &Path, program: &str, arguments: &[&str]) -> Result<S
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
+/// The system that programs are shipped for.
+pub(crate) const TARGET: &str = "x86_64-unknown-linux-gnu";
+
 /// Manifests of the workspaces in the repository.
-const WORKSPACES: [&str; 2] = ["Cargo.toml", "papers/Cargo.toml"];
+pub(crate) const WORKSPACES: [&str; 2] = ["Cargo.toml", "papers/Cargo.toml"];
 
 /// The packages of all workspaces, as `cargo metadata` lists them.
 pub(crate) fn packages(root: &Path) -> Result<Vec<Package>, String> {

@@ -32,7 +32,7 @@ use guira_cli::{VERSION, parse, with_negative_numbers};
 use node::{container, memcached, serve};
 
 #[cfg(feature = "fleet")]
-use fleet::{check, invalidate, pools, probe, router, top};
+use fleet::{check, copy, invalidate, pools, probe, router, top};
 
 /// A cache in memcached's place, and its router, invalidator and fleet.
 #[derive(Debug, Parser)]
@@ -87,6 +87,9 @@ enum Task {
     /// Verify caches against the database after each change.
     #[cfg(feature = "fleet")]
     Check(check::Args),
+    /// Fill cache servers with the items of another one.
+    #[cfg(feature = "fleet")]
+    Copy(copy::Args),
     /// Manage pools of cache servers in etcd; run a demonstration.
     #[cfg(feature = "fleet")]
     Fleet(pools::Args),
@@ -182,6 +185,8 @@ fn run_words(words: Vec<OsString>) -> ExitCode {
         Task::Invalidate(args) => invalidate::run(&args),
         #[cfg(feature = "fleet")]
         Task::Check(args) => check::run(&args),
+        #[cfg(feature = "fleet")]
+        Task::Copy(args) => copy::run(&args),
         #[cfg(feature = "fleet")]
         Task::Fleet(args) => pools::run(&args),
         #[cfg(feature = "fleet")]

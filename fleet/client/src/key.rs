@@ -5,6 +5,9 @@ use std::fmt;
 /// The longest, in bytes.
 const KEY_MAX: usize = 250;
 
+/// The longest whose base64 has no more bytes.
+const BINARY_KEY_MAX: usize = KEY_MAX / 4 * 3;
+
 /// Why servers do not take a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -13,6 +16,8 @@ pub enum KeyProblem {
     Empty,
     /// The key has this number of bytes, more than 250.
     TooLong(usize),
+    /// The key has this number of bytes, too many to be sent in base64.
+    TooLongInBase64(usize),
     /// The key has a blank or a control byte.
     Byte {
         /// The byte.
@@ -28,6 +33,12 @@ impl fmt::Display for KeyProblem {
             Self::Empty => formatter.write_str("the key is empty"),
             Self::TooLong(bytes) => {
                 write!(formatter, "the key has {bytes} bytes, and the limit is {KEY_MAX}")
+            }
+            Self::TooLongInBase64(bytes) => {
+                write!(
+                    formatter,
+                    "the key has {bytes} bytes, and the limit of binary keys is {BINARY_KEY_MAX}"
+                )
             }
             Self::Byte { byte: b' ', at } => write!(formatter, "the key has a blank at position {at}"),
             Self::Byte { byte, at } => {
@@ -57,6 +68,15 @@ pub(crate) fn problem(key: &[u8]) -> Option<KeyProblem> {
     Some(KeyProblem::Byte { byte: key[at], at })
 }
 
+/// Why a key cannot be sent in base64.
+pub(crate) fn problem_in_base64(key: &[u8]) -> Option<KeyProblem> {
+    match key.len() {
+        0 => Some(KeyProblem::Empty),
+        1..=BINARY_KEY_MAX => None,
+        bytes => Some(KeyProblem::TooLongInBase64(bytes)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,5 +96,9 @@ mod tests {
             assert!(!can_be_sent(key));
         }
         assert!(can_be_sent(&long[1..]) && problem(&long[1..]).is_none());
+        assert!(problem_in_base64(&long[..186]).is_none() && problem_in_base64(b"a b\n").is_none());
+        assert_eq!(problem_in_base64(b""), Some(KeyProblem::Empty));
+        let reason = problem_in_base64(&long[..187]).map(|problem| problem.to_string());
+        assert_eq!(reason.as_deref(), Some("the key has 187 bytes, and the limit of binary keys is 186"));
     }
 }

@@ -6,6 +6,13 @@ use crate::step::{Rewrite, Text};
 /// A larger number is a UNIX time, and not how long from now: 30 days.
 pub(crate) const RELATIVE_MAX: i32 = 60 * 60 * 24 * 30;
 
+/// The expiration time of a store for an item that is to live for `seconds` more. `now_s` is the UNIX time.
+pub fn exptime_of(seconds: u64, now_s: u64) -> i32 {
+    // Less than a second is not for ever, and a larger number than 30 days would be a UNIX time.
+    let exptime = if seconds > RELATIVE_MAX as u64 { now_s.saturating_add(seconds) } else { seconds.max(1) };
+    i32::try_from(exptime).unwrap_or(i32::MAX)
+}
+
 /// The expiration time that replaces each one in a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NewTime {

@@ -38,6 +38,7 @@ pub use counts::{RouteCount, RouteCounts};
 pub use departures::Departures;
 pub use destinations::{Claim, DestinationSpec, Destinations};
 pub use explain::Line;
+pub use exptime::exptime_of;
 pub use ids::{DestinationId, LogName};
 pub use leases::LeaseTokens;
 pub use outcome::{Answer, Item, Outcome};

@@ -24,12 +24,14 @@ pub enum Unknown {
     Refused,
     /// They are sent where keys without a prefix go.
     ToDefault,
+    /// No key has a prefix: all are sent whole, where keys without a prefix go.
+    PartOfKey,
 }
 
 impl Prefixes {
     #[inline]
     pub(crate) fn root(&self, key: &[u8]) -> Option<(NodeId, usize)> {
-        if key.first() != Some(&b'/') {
+        if key.first() != Some(&b'/') || self.unknown == Unknown::PartOfKey {
             return Some((self.default, 0));
         }
         self.with_prefix(key)

@@ -1,6 +1,7 @@
 //! The client that routes by itself before real servers: one file per behaviour, one binary for all.
 #![forbid(unsafe_code)]
 
+mod copy;
 mod failures;
 mod following;
 mod futures;

@@ -1,7 +1,7 @@
 //! Values and keys as they may be.
 
 use crate::{builder, name, servers};
-use guira_client::pools::{COMPRESSED, Client, Error, ErrorKind, Store};
+use guira_client::pools::{COMPRESSED, Cas, Client, Error, ErrorKind, KeyProblem, Store};
 use guira_tests::Setup;
 
 #[test]
@@ -53,6 +53,32 @@ fn keys_that_are_no_word_are_not_sent() {
     client.set(&Store::new("Zoë:😀".as_bytes(), b"v")).unwrap();
     let found = client.get_many(&["Zoë:😀", "a b", "none"]);
     assert!(matches!(&found[..], [Ok(Some(_)), Err(error), Ok(None)] if is_bad(error.clone())), "{found:?}");
+}
+
+#[test]
+fn a_binary_key_is_sent_in_base64() {
+    let servers = servers(&Setup::new());
+    let client = Client::new(&builder(&servers)).unwrap();
+    let keys = [&b"a b"[..], b"a\r\nflush_all", &[0; 186], b"word", b"/a/b/c"];
+    let stores = keys.map(|key| Store::new(key, b"v").flags(7).expiry(500).binary_key());
+    // The last begins like a routing prefix, which only a client of whole keys sends.
+    let added = client.add_many(&stores);
+    assert_eq!(added[..4], [const { Ok(true) }; 4]);
+    assert!(added[4].as_ref().is_err_and(|error| matches!(error.kind(), ErrorKind::NoRoute(_))));
+    let whole = Client::new(&builder(&servers).whole_keys()).unwrap();
+    assert_eq!(whole.add_many(&stores)[..], [Ok(false), Ok(false), Ok(false), Ok(false), Ok(true)]);
+    assert_eq!(whole.replace(&stores[0]), Ok(true));
+    assert_eq!(whole.set_many(&stores[..2]), [Ok(true), Ok(true)]);
+    assert_eq!(whole.cas(&stores[0], 1), Ok(Cas::Changed));
+    let found = servers.iter().filter(|server| {
+        let mut connection = server.connect();
+        connection.ask("mg YSBi b f s\r\n") == "HD f7 s1"
+    });
+    assert_eq!(found.count(), 1, "one server has the key");
+    assert_eq!(client.get(b"word").unwrap().map(|item| item.flags), Some(7));
+    let long = [0; 187];
+    let error = client.add(&Store::new(&long, b"v").binary_key()).unwrap_err();
+    assert_eq!(error.kind(), &ErrorKind::BadKey(KeyProblem::TooLongInBase64(187)));
 }
 
 #[test]

@@ -26,6 +26,7 @@ pub(crate) fn steps() -> Vec<Step> {
         Step { name: "router", work: router },
         package::chart::rendered(),
         package::soak(),
+        package::reproducible::step(),
         Step { name: "router-kills", work: |_| Work::Commands(ignored_tests("router")) },
         Step { name: "invalidator-kills", work: |_| Work::Commands(ignored_tests("invalidator")) },
         Step { name: "mysql", work: mysql::tests },

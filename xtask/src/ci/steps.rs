@@ -63,10 +63,12 @@ pub(crate) fn documents() -> Step {
         work: |root| {
             let folder = target_folder(root).join("debug");
             let docs = |name| command(&[&folder.join(name).to_string_lossy(), "docs", "docs/reference"]);
+            let mut of_guira = docs("guira");
+            of_guira.args(["--dashboards", "deploy/grafana"]);
             Work::Commands(vec![
                 command(&["cargo", "xtask", "log-messages"]),
                 programs(),
-                docs("guira"),
+                of_guira,
                 docs("guira-lab"),
             ])
         },

@@ -3,6 +3,7 @@
 use super::files::{self, DOCUMENTS, HOST, Row};
 use super::kit::Kit;
 use super::licenses;
+use super::sbom::{Form, Program};
 use super::tree::Tree;
 use super::{GUIRA, LAB};
 
@@ -52,7 +53,7 @@ impl Package {
     fn document(&self, kit: &Kit, tree: &Tree, version: &str) -> Result<(), String> {
         let name = self.name;
         let doc = format!("usr/share/doc/{name}");
-        licenses::put(kit, tree, name, &format!("{doc}/"))?;
+        licenses::put(kit, tree, Program { name, form: Form::Dynamic }, &format!("{doc}/"))?;
         tree.copy(&kit.root.join("deploy/debian/copyright"), &format!("{doc}/copyright"), 0o644)?;
         let overrides = kit.root.join(self.source).join("lintian-overrides");
         tree.copy(&overrides, &format!("usr/share/lintian/overrides/{name}"), 0o644)?;

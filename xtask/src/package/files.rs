@@ -24,6 +24,13 @@ pub(super) const HOST: &[Row] = &[
     Row("deploy/systemd/invalidator.toml", "usr/share/doc/guira/examples/invalidator.toml", 0o644),
     Row("deploy/systemd/checker.toml", "usr/share/doc/guira/examples/checker.toml", 0o644),
     Row("deploy/prometheus/guira.rules.yaml", "usr/share/doc/guira/examples/guira.rules.yaml", 0o644),
+    Row("deploy/grafana/guira-node.json", "usr/share/doc/guira/examples/guira-node.json", 0o644),
+    Row("deploy/grafana/guira-router.json", "usr/share/doc/guira/examples/guira-router.json", 0o644),
+    Row(
+        "deploy/grafana/guira-invalidator.json",
+        "usr/share/doc/guira/examples/guira-invalidator.json",
+        0o644,
+    ),
     Row("deploy/systemd/guira.sysusers.conf", "usr/lib/sysusers.d/guira.conf", 0o644),
     Row("deploy/systemd/guira.toml", "etc/guira/guira.toml", 0o644),
     Row("deploy/systemd/memcached-options", "usr/lib/guira/memcached-options", 0o755),

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::GUIRA;
 use super::kit::Kit;
 use super::licenses;
+use super::sbom::{Form, Program};
 use super::tree::Tree;
 
 const DOCKERFILE: &str = "deploy/docker/Dockerfile";
@@ -30,7 +31,7 @@ pub(super) fn fill(kit: &Kit) -> Result<(), String> {
     )?;
     tree.write("etc/group", 0o644, format!("root:x:0:\n{USER}\n"))?;
     tree.copy(&kit.root.join("LICENSE"), "usr/share/doc/guira/LICENSE", 0o644)?;
-    licenses::put(kit, &tree, GUIRA, "usr/share/doc/guira/")?;
+    licenses::put(kit, &tree, Program { name: GUIRA, form: Form::Static }, "usr/share/doc/guira/")?;
     kit.shell(tree.folder(), "strip --remove-section=.comment usr/local/bin/guira").map(drop)
 }
 

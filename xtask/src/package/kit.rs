@@ -9,7 +9,7 @@ use crate::workspace;
 use super::STATIC;
 use crate::ci::dist;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Kit {
     pub(super) root: PathBuf,
     /// The folder that they are written to.
@@ -23,6 +23,8 @@ pub(super) struct Kit {
     pub(super) effort: u32,
     /// The time of all files, in seconds since 1970.
     pub(super) epoch: String,
+    /// The same, if the environment gives it.
+    pub(super) given_epoch: Option<String>,
 }
 
 impl Kit {
@@ -47,9 +49,16 @@ impl Kit {
         let version = manifest["workspace"]["package"]["version"].as_str().ok_or("no version")?.to_owned();
         let commit = || workspace::output(root, "git", &["log", "-1", "--format=%ct"]);
         // Without a repository, as in an image that is being built, any time will do.
-        let epoch = std::env::var("SOURCE_DATE_EPOCH").or_else(|_| commit()).unwrap_or_else(|_| "0".into());
+        let given_epoch = std::env::var("SOURCE_DATE_EPOCH").ok().map(|epoch| epoch.trim().to_owned());
+        let epoch = given_epoch.clone().unwrap_or_else(|| commit().unwrap_or_else(|_| "0".into()));
         let epoch = epoch.trim().to_owned();
-        Ok(Self { root: root.to_owned(), out, dynamic, standalone, version, effort, epoch })
+        Ok(Self { root: root.to_owned(), out, dynamic, standalone, version, effort, epoch, given_epoch })
+    }
+
+    /// The same with another folder to write to.
+    pub(super) fn elsewhere(&self, suffix: &str) -> Self {
+        let name = self.out.file_name().unwrap_or_default().to_string_lossy();
+        Self { out: self.out.with_file_name(format!("{name}-{suffix}")), ..self.clone() }
     }
 
     /// Where the man pages and completions of a program lie.

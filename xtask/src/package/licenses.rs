@@ -1,15 +1,14 @@
 //! The licenses of everything by others that the binary contains: of the crates that are linked, from their sources, of Rust's library and,
 //! where it is linked statically, of the C library.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
-
-use super::TARGET;
 use super::kit::Kit;
+use super::linked::{self, Crate};
+use super::sbom::{self, Program};
 use super::tree::Tree;
 use crate::workspace;
 
@@ -27,24 +26,13 @@ const BEGINNINGS: [&str; 7] =
 /// How deep they are looked for: a crate that contains parts of others keeps theirs beside these.
 const DEEPEST: usize = 4;
 
-#[derive(Clone, Debug, Deserialize)]
-struct Crate {
-    name: String,
-    version: String,
-    license: Option<String>,
-    repository: Option<String>,
-    manifest_path: PathBuf,
-}
-
-#[derive(Deserialize)]
-struct Metadata {
-    packages: Vec<Crate>,
-}
-
-/// Puts the files of a program into a folder of a tree.
-pub(super) fn put(kit: &Kit, tree: &Tree, program: &str, folder: &str) -> Result<(), String> {
+/// Puts the files of a program into a folder of a tree, and the list of its parts beside them.
+pub(super) fn put(kit: &Kit, tree: &Tree, program: Program<'_>, folder: &str) -> Result<(), String> {
+    let linked = linked::linked(&kit.root, program.name)?;
+    let parts = sbom::write(kit, program, &linked)?;
+    tree.write(&format!("{folder}{}", sbom::name(program.name)), 0o644, parts)?;
     let mut crates = Vec::new();
-    for each in linked(&kit.root, program)? {
+    for each in linked.crates {
         let texts = texts_of(&each)?;
         crates.push((each, texts));
     }
@@ -53,33 +41,6 @@ pub(super) fn put(kit: &Kit, tree: &Tree, program: &str, folder: &str) -> Result
     let sysroot = workspace::output(&kit.root, "rustc", &["--print", "sysroot"])?;
     let of_rust = Path::new(sysroot.trim()).join("share/doc/rust/COPYRIGHT-library.html");
     tree.copy(&of_rust, &format!("{folder}{OF_RUST}"), 0o644)
-}
-
-/// The crates by others whose code is in a program, sorted: not those that only run while it is built.
-fn linked(root: &Path, program: &str) -> Result<Vec<Crate>, String> {
-    let edges = ["tree", "--locked", "--package", program, "--edges", "normal,no-proc-macro"];
-    let form = ["--target", TARGET, "--prefix", "none", "--format", "{p}"];
-    let tree = workspace::output(root, "cargo", &[&edges[..], &form[..]].concat())?;
-    let named = names(&tree);
-    let all = ["metadata", "--locked", "--format-version", "1", "--filter-platform", TARGET];
-    let text = workspace::output(root, "cargo", &all)?;
-    let metadata =
-        serde_json::from_str::<Metadata>(&text).map_err(|error| format!("cargo metadata: {error}"))?;
-    let is_linked = |each: &Crate| {
-        named.contains(&(each.name.clone(), each.version.clone())) && !each.manifest_path.starts_with(root)
-    };
-    let mut crates: Vec<Crate> = metadata.packages.into_iter().filter(is_linked).collect();
-    crates.sort_by(|one, other| (&one.name, &one.version).cmp(&(&other.name, &other.version)));
-    if crates.is_empty() { Err("cargo names no crate that is linked".into()) } else { Ok(crates) }
-}
-
-/// Names and versions, of lines such as `memchr v2.8.3 (*)`.
-fn names(tree: &str) -> BTreeSet<(String, String)> {
-    let pair = |line: &str| {
-        let mut words = line.split_whitespace();
-        Some((words.next()?.to_owned(), words.next()?.strip_prefix('v')?.to_owned()))
-    };
-    tree.lines().filter_map(pair).collect()
 }
 
 /// The texts of a crate's licenses and notices.
@@ -155,6 +116,7 @@ mod tests {
 
     fn of(name: &str, folder: &Path) -> Crate {
         Crate {
+            id: name.into(),
             name: name.into(),
             version: "1.0.0".into(),
             license: Some("MIT".into()),
@@ -188,14 +150,5 @@ mod tests {
         fs::write(deep.join("Copying.txt"), "part").expect("a file");
         assert_eq!(texts_of(&of("full", &folder)), Ok(vec!["mit".to_owned(), "part".to_owned()]));
         fs::remove_dir_all(&folder).expect("it is there");
-    }
-
-    #[test]
-    fn what_is_linked_is_read_from_cargos_tree() {
-        let tree = "guira v0.1.0 (/x)\nmemchr v2.8.3\nring v0.17.14 (*)\n\ntoml v1.2.1+spec-1.1.0\n";
-        let names = names(tree);
-        let has = |name: &str, version: &str| names.contains(&(name.to_owned(), version.to_owned()));
-        assert!(has("memchr", "2.8.3") && has("ring", "0.17.14") && has("toml", "1.2.1+spec-1.1.0"));
-        assert_eq!(names.len(), 4);
     }
 }

@@ -9,6 +9,10 @@ mod files;
 mod image;
 mod kit;
 mod licenses;
+mod linked;
+pub(crate) mod reproducible;
+mod sbom;
+mod sums;
 mod tarball;
 mod tree;
 
@@ -18,9 +22,6 @@ use std::process::Command;
 use crate::ci::tools::{cargo, command, installed, target_folder, works};
 use crate::ci::{Step, Work, dist};
 use kit::Kit;
-
-/// The system that programs are shipped for.
-const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// The folder of the static binary.
 const STATIC: &str = "static";
@@ -49,6 +50,7 @@ pub(crate) fn steps() -> Vec<Step> {
         Step { name: "deb", work: |root| released(root, FOR_DEB, deb::make) },
         Step { name: "tarball", work: |root| released(root, FOR_ARCHIVES, tarball::make) },
         Step { name: "image", work: |root| released(root, FOR_ARCHIVES, image::make) },
+        Step { name: "sums", work: |root| released(root, FOR_ARCHIVES, sums::make) },
     ]
 }
 
@@ -60,15 +62,25 @@ pub(crate) fn image_root() -> Vec<Step> {
     ]
 }
 
-/// For continuous integration: all of it with the binary for tests, which is there already, in a folder of its own.
+/// For continuous integration: all of it with the binary for tests, which is there already, in a folder of its own;
+/// twice, to find what depends on the time or on the folder.
 pub(crate) fn check() -> Step {
-    let work = |root: &Path| with_tools(&[FOR_DEB, FOR_ARCHIVES].concat(), || Kit::checked(root), all);
+    let work = |root: &Path| with_tools(&[FOR_DEB, FOR_ARCHIVES].concat(), || Kit::checked(root), twice);
     Step { name: "package", work }
 }
 
 fn all(kit: &Kit) -> Result<(), String> {
-    let makes: [Make; 4] = [pages, deb::make, tarball::make, image::make];
+    let makes: [Make; 5] = [pages, deb::make, tarball::make, image::make, sums::make];
     makes.iter().try_for_each(|make| make(kit))
+}
+
+/// Makes all packages in two folders of different names and permissions, and compares them byte by byte.
+fn twice(kit: &Kit) -> Result<(), String> {
+    all(kit)?;
+    let again = kit.elsewhere("again");
+    all(&again)?;
+    sums::compare(kit, &again)?;
+    tree::remove(&again.out)
 }
 
 fn released(root: &Path, tools: &[Tool], make: Make) -> Work {
@@ -123,16 +135,18 @@ pub(crate) const SHIPPED: &str = "shipped";
 /// Links the static binary. A panic ends the program, and without symbols no trace of the stack could name what led to
 /// it: the tables for that, a tenth of the program, are discarded.
 fn static_build(root: &Path) -> Vec<Command> {
-    let discard = format!("link-arg=-Wl,-T,{}", root.join("xtask/src/package/no-tables.ld").display());
-    let words = ["rustc", "--release", "--locked", "--package", GUIRA, "--bin", GUIRA, "--"];
-    let flags = ["-C", "target-feature=+crt-static", "-C", &discard];
     let target = target_folder(root);
     let [built, copied] = [target.join(SHIPPED).join("release"), target.join(STATIC)]
         .map(|folder| folder.join(GUIRA).to_string_lossy().into_owned());
-    vec![
-        shipped(root, &[&words[..], &flags].concat()),
-        command(&["install", "-D", "--mode=755", &built, &copied]),
-    ]
+    vec![static_link(root), command(&["install", "-D", "--mode=755", &built, &copied])]
+}
+
+/// The flags are a part of what cargo makes names of symbols from: they contain no path of this machine. The linker runs
+/// in the root of the repository.
+fn static_link(root: &Path) -> Command {
+    let words = ["rustc", "--release", "--locked", "--package", GUIRA, "--bin", GUIRA, "--"];
+    let discard = "link-arg=-Wl,-T,xtask/src/package/no-tables.ld";
+    shipped(root, &[&words[..], &["-C", "target-feature=+crt-static", "-C", discard]].concat())
 }
 
 /// The .deb is installed into a root of its own, started by its unit's command, and purged.

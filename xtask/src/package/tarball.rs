@@ -4,6 +4,7 @@ use super::GUIRA;
 use super::files::{self, DOCUMENTS, HOST};
 use super::kit::Kit;
 use super::licenses;
+use super::sbom::{Form, Program};
 use super::tree::Tree;
 
 /// Writes `guira-VERSION-linux-x86_64.tar.gz`, with one folder of this name in it.
@@ -17,7 +18,7 @@ pub(super) fn make(kit: &Kit) -> Result<(), String> {
     for document in ["LICENSE", "README.md", "CHANGELOG.md"] {
         tree.copy(&kit.root.join(document), document, 0o644)?;
     }
-    licenses::put(kit, &tree, GUIRA, "")?;
+    licenses::put(kit, &tree, Program { name: GUIRA, form: Form::Static }, "")?;
     kit.shell(tree.folder(), "strip --remove-section=.comment usr/bin/guira")?;
     kit.shell(&kit.out, &format!("{} -cf - '{name}' | {} > '{name}.tar.gz'", kit.tar(), kit.gzip())).map(drop)
 }

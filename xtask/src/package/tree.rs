@@ -17,6 +17,11 @@ pub(super) fn empty(folder: &Path) -> Result<(), String> {
     result.map_err(|error| format!("{}: {error}", folder.display()))
 }
 
+/// Removes a folder with all that is in it.
+pub(super) fn remove(folder: &Path) -> Result<(), String> {
+    fs::remove_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))
+}
+
 impl Tree {
     pub(super) fn new(folder: PathBuf) -> Result<Self, String> {
         empty(&folder)?;

@@ -109,6 +109,7 @@ pub(crate) const TABLE: &[(&str, MayUse)] = &[
         "guira-control",
         Only(&["guira-client", "guira-protocol", "guira-transport", "guira-disk", "guira-sync"]),
     ),
+    ("guira-copy", Only(&["guira-client", "guira-routing", "guira-protocol", "guira-sync"])),
     (
         "guira-discovery",
         Only(&[

@@ -9,6 +9,7 @@
 //! | [`paths`] | every path that a document names exists |
 //! | [`phrases`] | banned phrases in documents, texts and comments, and banned words in names |
 //! | [`prose`] | lines of prose of at most 200 columns; every name of code that a document quotes exists |
+//! | [`supply`] | licences and sources of all crates are those that deny.toml allows |
 //! | [`unsafety`] | `unsafe` only where it is allowed |
 //! | [`words`] | no machine paths, no notes to be done later, no test ignored without a reason, no glob imports |
 //!
@@ -25,6 +26,7 @@ mod paths;
 mod phrases;
 mod prose;
 mod source;
+mod supply;
 mod unsafety;
 mod words;
 
@@ -87,6 +89,7 @@ pub(crate) fn run(root: &Path) -> Result<Vec<Finding>, String> {
     findings.extend(messages::check(&repository.texts));
     findings.extend(phrases::check(&repository.texts, &repository.sources));
     findings.extend(prose::check(&repository.texts, &repository.sources));
+    findings.extend(supply::check(root)?);
     findings.extend(unsafety::check(root, &repository.sources, &repository.packages));
     findings.extend(words::check_texts(&repository.texts));
     findings.extend(words::check_sources(&repository.sources));

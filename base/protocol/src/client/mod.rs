@@ -6,6 +6,7 @@
 
 mod equal;
 mod failure;
+mod key_list;
 mod meta;
 mod packet;
 mod reply;
@@ -14,6 +15,7 @@ mod words;
 
 pub use equal::are_equal;
 pub use failure::{Failure, failure};
+pub use key_list::{KeyList, KeyWalk, Listed, ListedKey, list_keys, listed};
 pub use meta::{MetaReply, belongs};
 pub use packet::{
     PacketReply, ReadPacket, RequestHeader, arithmetic_extras, packet, read_packet, store_extras,

@@ -1,5 +1,6 @@
 //! `guira docs`: writes the documents that are made of tables in the code.
 
+mod dashboards;
 mod metrics;
 mod options;
 mod router_options;
@@ -14,6 +15,9 @@ use guira_cli::whole;
 pub(crate) struct Args {
     /// The folder that they are written to.
     folder: PathBuf,
+    /// The folder of the dashboards.
+    #[arg(long, value_name = "DIR")]
+    dashboards: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
@@ -21,5 +25,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     write("options.md", &options::markdown())
         .and_then(|()| write("metrics.md", &metrics::markdown()))
         .and_then(|()| write("router-options.md", &router_options::markdown()))
+        .and_then(|()| {
+            let mut files = args.dashboards.iter().flat_map(|folder| {
+                dashboards::files().into_iter().map(move |(name, text)| (folder.join(name), text))
+            });
+            files.try_for_each(|(path, text)| whole::write(&path, &text))
+        })
         .map_err(Failure::system("cannot write the documents"))
 }

@@ -1,6 +1,7 @@
 //! All commands but the cache server: the router, the invalidator, the checker, pools in etcd, and monitors of nodes.
 
 pub(crate) mod check;
+pub(crate) mod copy;
 mod etcd;
 pub(crate) mod invalidate;
 pub(crate) mod pools;

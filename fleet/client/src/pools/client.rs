@@ -278,7 +278,15 @@ impl Client {
     #[must_use = "what has failed may be stored or not"]
     pub fn set_many(&self, stores: &[Store<'_>]) -> Vec<Result<bool, Error>> {
         let Shared { common, counts, .. } = &*self.shared;
-        let (operations, places) = operation::stores(stores, common.compression, counts);
+        let (operations, places) = operation::stores(Op::Set, stores, common.compression, counts);
+        operation::are_done(places, self.execute_all(operations))
+    }
+
+    /// Stores many items at once, each if there is none; the results are in their order, each as that of [`Client::add`].
+    #[must_use = "what has failed may be stored or not"]
+    pub fn add_many(&self, stores: &[Store<'_>]) -> Vec<Result<bool, Error>> {
+        let Shared { common, counts, .. } = &*self.shared;
+        let (operations, places) = operation::stores(Op::Add, stores, common.compression, counts);
         operation::are_done(places, self.execute_all(operations))
     }
 

@@ -278,7 +278,7 @@ impl AsyncClient {
     #[must_use = "what has failed may be stored or not"]
     pub async fn set_many(&self, stores: &[Store<'_>]) -> Vec<Result<bool, Error>> {
         let Shared { common, counts, .. } = &*self.shared;
-        let (operations, places) = operation::stores(stores, common.compression, counts);
+        let (operations, places) = operation::stores(Op::Set, stores, common.compression, counts);
         operation::are_done(places, self.execute_all(operations).await)
     }
 

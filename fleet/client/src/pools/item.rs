@@ -18,13 +18,22 @@ pub struct Store<'a> {
     pub(super) value: &'a [u8],
     pub(super) flags: u32,
     pub(super) expiry: i32,
+    pub(super) form: KeyForm,
+}
+
+/// How a key is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum KeyForm {
+    /// As it is: a word of a line.
+    Word,
+    Base64,
 }
 
 impl<'a> Store<'a> {
     /// A value without flags that lives until it is evicted.
     #[must_use]
     pub fn new(key: &'a [u8], value: &'a [u8]) -> Self {
-        Self { key, value, flags: 0, expiry: 0 }
+        Self { key, value, flags: 0, expiry: 0, form: KeyForm::Word }
     }
 
     /// Sets the flags. A compressing client uses one bit of them: [`super::COMPRESSED`].
@@ -38,6 +47,12 @@ impl<'a> Store<'a> {
     #[must_use]
     pub fn expiry(self, expiry: i32) -> Self {
         Self { expiry, ..self }
+    }
+
+    /// The same with a key of any bytes, at most 186: it is sent in base64, and servers mark the item as one with a binary key.
+    #[must_use]
+    pub fn binary_key(self) -> Self {
+        Self { form: KeyForm::Base64, ..self }
     }
 }
 

@@ -4,9 +4,9 @@ use super::compress::Compression;
 use super::core::Reply;
 use super::counters::Counts;
 use super::error::{Error, ErrorKind};
-use super::item::{Cas, Item, Store};
-use crate::key::problem;
-use guira_routing::{Op, Outcome, Request};
+use super::item::{Cas, Item, KeyForm, Store};
+use crate::key::{problem, problem_in_base64};
+use guira_routing::{Dialect, Op, Outcome, Request};
 use guira_upstream::VALUE_MAX;
 use std::borrow::Cow;
 
@@ -18,6 +18,8 @@ pub(super) struct Operation<'a> {
     flags: u32,
     expiry: i32,
     number: u64,
+    /// The flags of a meta command, of a store whose key is sent in base64.
+    meta: Vec<u8>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +31,8 @@ pub(super) enum Uniques {
 impl<'a> Operation<'a> {
     /// An operation with only a key.
     pub(super) fn of(op: Op, key: &'a [u8]) -> Self {
-        Self { op, key: key.into(), value: Cow::Borrowed(b""), flags: 0, expiry: 0, number: 0 }
+        let (value, meta) = (Cow::Borrowed(&b""[..]), Vec::new());
+        Self { op, key: key.into(), value, flags: 0, expiry: 0, number: 0, meta }
     }
 
     pub(super) fn expiring(op: Op, key: &'a [u8], expiry: i32) -> Self {
@@ -56,7 +59,11 @@ impl<'a> Operation<'a> {
         }
         let (value, flags) = how.pack(store.value, store.flags)?;
         counts.compressed.add(usize::from(matches!(value, Cow::Owned(_))));
-        Ok(Self { value, flags, expiry: store.expiry, number: unique, ..Self::of(op, store.key) })
+        let meta = match store.form {
+            KeyForm::Word => Vec::new(),
+            KeyForm::Base64 => in_base64(op, flags, unique),
+        };
+        Ok(Self { value, flags, expiry: store.expiry, number: unique, meta, ..Self::of(op, store.key) })
     }
 
     /// An append or prepend.
@@ -75,7 +82,8 @@ impl<'a> Operation<'a> {
 
     pub(super) fn into_owned(self) -> Operation<'static> {
         let (key, value) = (Cow::Owned(self.key.into_owned()), Cow::Owned(self.value.into_owned()));
-        Operation { op: self.op, key, value, flags: self.flags, expiry: self.expiry, number: self.number }
+        let Self { op, flags, expiry, number, meta, .. } = self;
+        Operation { op, key, value, flags, expiry, number, meta }
     }
 
     /// The fault of a key that cannot be sent.
@@ -83,11 +91,15 @@ impl<'a> Operation<'a> {
         if self.op == Op::FlushAll {
             return None;
         }
-        problem(&self.key).map(|problem| ErrorKind::BadKey(problem).into())
+        let problem = if self.meta.is_empty() { problem(&self.key) } else { problem_in_base64(&self.key) };
+        problem.map(|problem| ErrorKind::BadKey(problem).into())
     }
 
     pub(super) fn request(&self) -> Request<'_> {
+        let dialect = if self.meta.is_empty() { Dialect::Classic } else { Dialect::Meta };
         Request {
+            dialect,
+            meta: &self.meta,
             flags: self.flags.into(),
             exptime: self.expiry,
             number: self.number,
@@ -97,15 +109,27 @@ impl<'a> Operation<'a> {
     }
 }
 
+/// The flags of a store whose key is sent in base64.
+fn in_base64(op: Op, flags: u32, unique: u64) -> Vec<u8> {
+    let mode = match op {
+        Op::Add => " ME",
+        Op::Replace => " MR",
+        _ => "",
+    };
+    let unique = if op == Op::Cas { format!(" C{unique}") } else { String::new() };
+    format!("b{mode} F{flags}{unique}").into_bytes()
+}
+
 /// The operations of many stores, and the index of each: stores that cannot be sent are left out.
 pub(super) fn stores<'a>(
+    op: Op,
     stores: &[Store<'a>],
     how: Compression,
     counts: &Counts,
 ) -> (Vec<Operation<'a>>, Vec<Result<(), Error>>) {
     let mut operations = Vec::new();
     let places = stores.iter().map(|store| {
-        operations.push(Operation::store(Op::Set, store, 0, how, counts)?);
+        operations.push(Operation::store(op, store, 0, how, counts)?);
         Ok(())
     });
     let places = places.collect();

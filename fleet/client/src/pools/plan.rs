@@ -8,7 +8,7 @@ use crate::tls::Trust;
 use guira_routing::config::{
     Address as Named, ConfigError, Globals, Json, Security, Sources, Texts, Value, load,
 };
-use guira_routing::{Claim, DestinationId, DestinationSpec, Destinations, Settings, Tree, build};
+use guira_routing::{Claim, DestinationId, DestinationSpec, Destinations, Settings, Tree, Unknown, build};
 use guira_sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use guira_sync::clock::Stopwatch;
 use guira_sync::lock::Mutex;
@@ -71,7 +71,15 @@ pub struct Builder {
     connections: usize,
     gets: Gets,
     authorities: Option<Authorities>,
+    prefixes: Prefixes,
     pub(super) compression: Compression,
+}
+
+/// Whether `/region/cluster/` in front of a key says where it goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Prefixes {
+    Route,
+    PartOfKey,
 }
 
 /// The authorities whose server certificates are trusted.
@@ -107,6 +115,7 @@ impl Builder {
             connections: CONNECTIONS,
             gets: Gets::Tcp,
             authorities: None,
+            prefixes: Prefixes::Route,
             compression: Compression::default(),
         }
     }
@@ -148,6 +157,12 @@ impl Builder {
     #[must_use]
     pub fn compress_from(self, bytes: usize) -> Self {
         Self { compression: Compression::from(bytes), ..self }
+    }
+
+    /// Sends keys that begin with `/region/cluster/` whole, to where keys without a routing prefix go.
+    #[must_use]
+    pub fn whole_keys(self) -> Self {
+        Self { prefixes: Prefixes::PartOfKey, ..self }
     }
 
     /// The authorities to trust, for servers with TLS in the configuration (`"security_mech":
@@ -237,13 +252,17 @@ pub(super) struct Plan {
 
 impl Plan {
     pub(super) fn new(builder: &Builder) -> Result<Self, SetupError> {
+        let mut settings = Settings::plain(DEFAULT_ROUTE, builder.timeout);
+        if builder.prefixes == Prefixes::PartOfKey {
+            settings.unknown_prefix = Unknown::PartOfKey;
+        }
         let common = Common {
             timeout: builder.timeout,
             connections: builder.connections,
             compression: builder.compression,
             gets: builder.gets,
             authorities: builder.authorities.clone(),
-            settings: Settings::plain(DEFAULT_ROUTE, builder.timeout),
+            settings,
             host: u64::from(host_id()),
             watch: Stopwatch::start(),
             slow: Arc::default(),

@@ -113,6 +113,12 @@ impl Target {
         Ok(Self { login: Some(Access::File(path)), ..self })
     }
 
+    /// The same settings with another timeout.
+    #[must_use]
+    pub fn with_timeout(&self, timeout: Duration) -> Self {
+        Self { timeout, ..self.clone() }
+    }
+
     /// The same settings for another server.
     #[must_use]
     pub fn at(&self, endpoint: Endpoint) -> Self {

@@ -1,6 +1,6 @@
 //! How long items live that are copied.
 
-use crate::exptime::RELATIVE_MAX;
+use crate::exptime::exptime_of;
 use crate::outcome::{Answer, Outcome};
 use crate::request::Op;
 use crate::step::{Content, Cx, Rewrite};
@@ -55,9 +55,7 @@ fn exptime(left: &str, now_s: u64) -> Option<i32> {
     if left == "-1" {
         return Some(0);
     }
-    let left: u64 = left.parse().ok()?;
-    let left_or_time = if left > RELATIVE_MAX as u64 { now_s.saturating_add(left) } else { left.max(1) };
-    Some(i32::try_from(left_or_time).unwrap_or(i32::MAX))
+    Some(exptime_of(left.parse().ok()?, now_s))
 }
 
 /// Stores the item of the present answer.

@@ -108,6 +108,12 @@ fn unknown_clusters_of_a_region_have_a_fallback() {
         }
         router.end();
     }
+    let part_of_key = Settings { unknown_prefix: crate::Unknown::PartOfKey, ..settings() };
+    let mut router = Router::with(&config, &part_of_key);
+    for key in ["/there/c/k", "/here/*/k", "/there/x/k", "k"] {
+        assert_eq!(servers_of(&mut router, Op::Get, key), "a", "{key}");
+    }
+    router.end();
 }
 
 #[test]
