@@ -29,9 +29,9 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> ExitCode {
 /// Seeds that each run twice, in two processes, whose events must be equal; then others run once until so many seconds
 /// have passed.
 const REPEATED: &str = "50";
-const SECONDS: &str = "50";
+const SECONDS: &str = "30";
 
-/// The simulator's tests, and a minute of seeds that did not run before. The program prints the seeds, and how to repeat
+/// The simulator's tests, and half a minute of seeds that did not run before. The program prints the seeds, and how to repeat
 /// one that fails.
 pub(crate) fn short(root: &Path) -> Work {
     let seed = fresh().to_string();
