@@ -1,4 +1,4 @@
-/// Asks the processor to fetch the cache line that `address` lies in. Any address is allowed.
+/// Prefetches the cache line of `address`, which may be any address.
 #[inline(always)]
 pub fn prefetch<T>(address: *const T) {
     #[cfg(target_arch = "x86_64")]

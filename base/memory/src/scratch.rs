@@ -1,7 +1,7 @@
 use crate::place::RegionPlace;
 use std::path::PathBuf;
 
-/// A file of a test's own, removed when this is dropped.
+/// A file of one test, removed on drop.
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {

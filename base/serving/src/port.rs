@@ -1,11 +1,11 @@
-//! Everything that connections come by, and how they are secured.
+//! Listeners, and the TLS of their connections.
 
 use crate::{Listen, ListenTraits, Security, Speaks};
 use guira_transport::{Address, ListenError, ListenOptions, Listener, Stream, TlsAcceptor, VerifyMode};
 use std::io;
 use std::sync::Arc;
 
-/// A listener, with what its connections are to be.
+/// A listener, and the protocol and TLS of its connections.
 #[derive(Debug)]
 pub struct Port {
     pub listener: Listener,
@@ -14,12 +14,12 @@ pub struct Port {
     pub tls: Option<TlsAcceptor>,
 }
 
-/// Why a server cannot take connections.
+/// The reason that a server cannot listen.
 #[derive(Debug, thiserror::Error)]
 pub enum PortError {
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// A listener says something about TLS, and there is none.
+    /// A listener has a TLS prefix, but the server has no certificate.
     #[error("a listener with notls:, btls: or mtls: needs TLS: set a certificate")]
     NoTls,
 }
@@ -36,11 +36,11 @@ impl Port {
         Ok(Port { listener, address, speaks: traits.speaks.unwrap_or(speaks), tls })
     }
 
-    /// Binds all addresses to `listen` on, beside the `inherited` listeners, unless they are among the `earlier` ones, which are then taken
-    /// from there. `speaks` and `tls` are for those that say nothing else.
+    /// Returns the `inherited` listeners and one for each address of `listen`: an `earlier` listener at the same address, or a new one.
+    /// `speaks` and `tls` apply to listeners without settings of their own.
     ///
     /// # Errors
-    /// If an address cannot be had, or there is no TLS for a listener that wants it.
+    /// If an address cannot be bound, or a listener needs TLS and the server has none.
     pub fn open_all(
         inherited: Vec<Listener>,
         earlier: &mut Vec<Listener>,
@@ -78,7 +78,7 @@ impl Port {
     }
 }
 
-/// The listener of an earlier server at this address. Port 0 is any.
+/// Takes the listener at this address out of `earlier`. Port 0 matches any port.
 fn take_earlier(earlier: &mut Vec<Listener>, wanted: &Address) -> Option<Listener> {
     let is_it = |listener: &Listener| match (listener.address(), wanted) {
         (Address::Tcp(has), Address::Tcp(wanted)) if wanted.port() == 0 => has.ip() == wanted.ip(),
@@ -88,7 +88,7 @@ fn take_earlier(earlier: &mut Vec<Listener>, wanted: &Address) -> Option<Listene
     Some(earlier.remove(place))
 }
 
-/// How connections of a listener are secured. UNIX sockets are not, unless they say so.
+/// The TLS of a listener's connections. UNIX sockets have none unless their prefix demands it.
 fn security(
     listener: &Listener,
     security: Security,
@@ -103,7 +103,7 @@ fn security(
         Security::Default if local => return Ok(None),
         Security::Default => return Ok(Some(tls.clone())),
         Security::Basic => VerifyMode::None,
-        // Each client presents a certificate, also if others may go without.
+        // Each client has to present a certificate, even if other listeners do not demand one.
         Security::Mutual => VerifyMode::Force,
     };
     if verify != VerifyMode::None && tls.options().authorities.is_none() {

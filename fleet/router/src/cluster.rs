@@ -1,4 +1,4 @@
-//! `config get cluster`: the routers that a client may connect to, in the form of ElastiCache, whose clients find nodes by it.
+//! `config get cluster`: the list of routers in ElastiCache's format, by which its clients discover nodes.
 
 use crate::local_addresses::local_addresses;
 use guira_sync::clock::wall_clock;
@@ -16,7 +16,7 @@ pub struct ClusterNode {
     port: u16,
 }
 
-/// Why a text is no node.
+/// A text is not a node.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{0}' is not a node: use HOST:PORT, IP:PORT or [v6]:PORT")]
 pub struct ClusterNodeError(String);
@@ -51,7 +51,7 @@ impl ClusterNode {
         match (self.name(), found.get(host).map(Vec::as_slice)) {
             (None, _) => vec![format!("{host}|{host}|{port}")],
             (Some(_), Some([ip])) => vec![format!("{host}|{ip}|{port}")],
-            // A client that takes the host would connect to any of them.
+            // With the host's name, a client would connect to any of its addresses.
             (Some(_), Some(ips)) => ips.iter().map(|ip| format!("{ip}|{ip}|{port}")).collect(),
             (Some(_), None) => vec![format!("{host}||{port}")],
         }
@@ -62,7 +62,7 @@ pub(crate) fn names(nodes: &[ClusterNode]) -> HashSet<Arc<str>> {
     nodes.iter().filter_map(ClusterNode::name).cloned().collect()
 }
 
-/// The nodes where they are now.
+/// The nodes, and their current addresses.
 #[derive(Debug)]
 pub(crate) struct Cluster {
     nodes: Vec<ClusterNode>,
@@ -80,7 +80,7 @@ struct State {
 }
 
 impl Cluster {
-    /// These nodes, or if there are none those at which the router itself listens.
+    /// A cluster of `nodes` or, if there are none, of the router's own listeners.
     pub(crate) fn new(nodes: &[ClusterNode], own: &[Address]) -> Self {
         let nodes = if nodes.is_empty() { of_own(own, &local_addresses()) } else { nodes.to_vec() };
         let cluster = Cluster { nodes, state: Mutex::default() };
@@ -92,7 +92,7 @@ impl Cluster {
         self.state.lock()
     }
 
-    /// A host has these addresses now.
+    /// Records the current addresses of a host.
     pub(crate) fn learn(&self, host: &Arc<str>, found: &[IpAddr]) {
         if self.nodes.iter().any(|node| node.host == *host) {
             let mut state = self.state();
@@ -101,7 +101,7 @@ impl Cluster {
         }
     }
 
-    /// The reply to `config get cluster`, but for the end of its last line.
+    /// The reply to `config get cluster`, without its last line end.
     pub(crate) fn reply(&self) -> String {
         let content = self.content();
         format!("CONFIG cluster 0 {}\r\n{content}\r\nEND", content.len())
@@ -124,7 +124,8 @@ impl State {
     }
 }
 
-/// The TCP addresses of a router. A wildcard address is reported as the first of the host's own.
+/// The TCP addresses of a router. A wildcard address is reported as the host's first IPv4 address
+/// other than a loopback.
 fn of_own(own: &[Address], local: &[IpAddr]) -> Vec<ClusterNode> {
     let outward = local.iter().find(|ip| ip.is_ipv4() && !ip.is_loopback()).copied();
     let outward = outward.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));

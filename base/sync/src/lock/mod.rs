@@ -1,7 +1,7 @@
 //! Locks: std's, without poisoning. The released programs abort at a panic, so no thread sees what a panic left behind.
 //!
-//! No other crate of base, engines, node and fleet uses std's locks, so that a simulator can exchange them: under `--cfg guira_simulated`
-//! they are those of guira_world, with the same faces.
+//! All other crates of base, engines, node and fleet use these locks instead of std's: under `--cfg guira_simulated` they are the
+//! simulator's, of guira_world, with the same interface.
 
 #[cfg(not(guira_simulated))]
 mod system;

@@ -17,7 +17,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The token of a source that the owner of the session polls.
+/// The token of an event source of the session's owner.
 pub(super) const OWNERS: Token = Token(u64::MAX);
 
 const DATAGRAM_MAX: usize = 64 << 10;
@@ -66,7 +66,7 @@ fn of_datagrams(server: u32) -> Token {
 
 impl Session {
     pub(super) fn new(plan: &Arc<Plan>, counts: &Arc<Counts>, era: Era) -> Result<Self, SetupError> {
-        // Handles that choose at random choose differently in each session.
+        // Random routes choose differently in each session.
         let seed = guira_sync::random::seed();
         let core = Core::new(plan, plan.tree()?, seed, Arc::clone(counts), era);
         Ok(Session {
@@ -124,8 +124,8 @@ impl Session {
     }
 
     /// Begins a call: sets the time, closes connections that servers have closed, and times out
-    /// requests of earlier calls. Requests that follow those are not sent: a value that fills
-    /// another server may be outdated.
+    /// requests of earlier calls. Their routes may then send deletes only: a value that a route stores
+    /// in another server may be outdated.
     pub(super) fn begin(&mut self) -> io::Result<()> {
         self.core.set_time(wall_clock(), self.plan.now_ms());
         for server in self.core.fail_overdue() {
@@ -134,7 +134,8 @@ impl Session {
         }
         self.turn(Duration::ZERO)?;
         self.core.probe();
-        // A call whose servers are out of service ends at once, and the next may come much later.
+        // Probes are sent now: a call whose servers are out of service ends at once, and the next
+        // call may come much later.
         if !is_planted("client-probe-unsent") {
             self.flush();
         }
@@ -182,7 +183,7 @@ impl Session {
         waited
     }
 
-    /// Times requests and attempts to connect out. A timeout at one address of several does not
+    /// Times out requests and attempts to connect. A timeout at one address of several does not
     /// count as a failure of the server: the next connection goes to another address.
     fn expire(&mut self) {
         for (server, fault) in self.core.expire() {
@@ -248,7 +249,7 @@ impl Session {
     fn connect(&mut self, server: u32) -> Result<(), Fault> {
         let known = &self.plan.servers()[server as usize];
         let link = &mut self.peers[server as usize].link;
-        // Another thread may have looked the name up again.
+        // Another thread may have resolved the name again.
         if !link.has_untried_addresses() {
             link.refresh_addresses();
         }
@@ -330,7 +331,7 @@ impl Session {
                 break;
             }
         }
-        // TLS may have sent something, or have something left to send.
+        // A TLS read may have sent bytes, or have left bytes to send.
         let is_secure = self.server(server).secure.is_some();
         let is_clean = self.core.unsent(server).is_empty();
         let interest = if is_clean { Interest::Read } else { Interest::ReadWrite };
@@ -359,7 +360,7 @@ impl Session {
             return;
         }
         let peer = &mut self.peers[server as usize];
-        // Another thread may have looked the name up again.
+        // Another thread may have resolved the name again.
         if peer.link.is_closed() && !peer.link.has_untried_addresses() {
             peer.link.refresh_addresses();
         }
@@ -377,8 +378,8 @@ impl Session {
         }
     }
 
-    /// The UDP socket to a server: to the address of its connection, or to the one that is tried
-    /// first.
+    /// The UDP socket to a server. Its target is the address of the connection or, without a
+    /// connection, the next address to try.
     fn socket(&mut self, server: u32) -> io::Result<&UdpSocket> {
         let known = &self.plan.servers()[server as usize];
         let peer = &mut self.peers[server as usize];
@@ -391,7 +392,7 @@ impl Session {
             Some(datagrams) if datagrams.target == *target => datagrams,
             before => {
                 if let Some(Datagrams { socket, .. }) = before {
-                    // The server has moved. Closing the socket does the same.
+                    // The server has another address. Closing the socket also removes it.
                     let _ = self.poll.remove(&socket);
                 }
                 let datagrams = Datagrams::to(*target)?;
@@ -422,7 +423,7 @@ impl Session {
 
     fn close_datagrams(&mut self, server: u32) {
         if let Some(Datagrams { socket, .. }) = self.peers[server as usize].udp.take() {
-            // Closing the socket does the same.
+            // Closing the socket also removes it.
             let _ = self.poll.remove(&socket);
         }
         self.core.close_datagrams(server);

@@ -118,9 +118,9 @@ impl Source {
             Source::Postgres(options) => {
                 postgres::replay(&postgres::Options { until, ..options.clone() }, tail, position)
             }
-            Source::Debezium(_) => {
-                Err(SourceError::Unsuitable("what somebody has sent is not there any more".to_owned()))
-            }
+            Source::Debezium(_) => Err(SourceError::Unsuitable(
+                "change events of Debezium cannot be read a second time".to_owned(),
+            )),
             #[cfg(guira_simulated)]
             Source::Modelled(_) => Err(SourceError::Ended),
         }
@@ -147,11 +147,12 @@ pub(crate) enum Until {
     Position(String),
 }
 
-/// How often a second connection queries what the first one does not receive: the length of the
-/// log.
+/// The interval between queries for the length of the log. A second connection sends them, since
+/// the first one only receives events.
 const WATCH_EVERY: Duration = Duration::from_secs(5);
 
-/// Sets the [`Stop`] when one thread ends, also by a panic, so that the other one ends too.
+/// Sets the [`Stop`] on drop, also after a panic, so that the thread that runs `watch` ends with the
+/// reader.
 struct Ending(Stop);
 
 impl Drop for Ending {
@@ -184,14 +185,14 @@ pub(crate) enum OnGap {
     Flush,
 }
 
-/// The value of a column, as far as keys are made of it.
+/// The value of a column, for use in keys.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Value<'a> {
     Null,
     Signed(i64),
     Unsigned(u64),
     Bytes(&'a [u8]),
-    /// A value of a type that has no text here.
+    /// A value of a type that cannot be part of a key.
     Other,
     Absent,
 }

@@ -1,4 +1,4 @@
-//! A process that is ready to take over, as the server sees it that lets go.
+//! The successor in a takeover, as seen by the server that hands over.
 
 use super::channel::{Channel, Wait};
 use super::message::{Kind, expect, refused, tag};
@@ -9,19 +9,19 @@ use guira_transport::FDS_AT_ONCE;
 use rustix::fd::AsFd;
 use std::time::Duration;
 
-/// How long a successor may take, while clients wait.
+/// The timeouts of a successor. Clients wait during both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Patience {
-    /// To open a region without items, …
+    /// For opening a region without items.
     pub(super) opened: Duration,
-    /// … and to begin.
+    /// For starting to serve after COMMIT.
     pub(super) serving: Duration,
 }
 
-/// A successor that hangs stops all service for as long; opening takes some milliseconds. If it does not begin after
-/// that, the items are lost: it has more time for it.
+/// A hanging successor stops all service until the timeout; opening usually takes milliseconds. The
+/// timeout after COMMIT is longer, since a failure then loses the items.
 const PATIENCE: Patience = Patience { opened: Duration::from_secs(5), serving: Duration::from_secs(10) };
-/// Bytes of items for which a successor may take a second more.
+/// For each of this many bytes of items, opening may take a second more.
 const BYTES_PER_SECOND: u64 = 4 << 30;
 impl Patience {
     /// How long opening a region with this many bytes of items may take.
@@ -30,9 +30,9 @@ impl Patience {
     }
 }
 
-/// How long a process may take to die.
+/// The longest wait for a killed process to exit.
 const DEATH_MAX: Duration = Duration::from_secs(5);
-/// Bytes of connections in one message, unless a single one has more.
+/// The most bytes of connections in one message. A single connection may have more.
 const CONNECTIONS_BYTES: usize = 1 << 20;
 
 /// A process that is ready to take over.
@@ -53,7 +53,7 @@ pub(crate) struct Leaving<'a> {
     pub(crate) time: HandedTime,
 }
 
-/// When a successor has failed.
+/// The phase in which a successor has failed.
 #[derive(Debug)]
 pub(crate) enum Failing {
     /// The successor has stored nothing.
@@ -62,8 +62,8 @@ pub(crate) enum Failing {
 }
 
 impl Failing {
-    /// Only a successor that still waits for COMMIT begins. One that refuses instead had given up before
-    /// it came, and has begun nothing.
+    /// A successor that replies to COMMIT with a refusal gave up before COMMIT arrived, and has not
+    /// started to serve.
     fn after_commit(why: TakeoverError) -> Self {
         match why {
             TakeoverError::Refused(_) => Failing::BeforeCommit(why),
@@ -82,12 +82,13 @@ impl Successor {
         Successor { channel, build, patience: PATIENCE }
     }
 
-    /// The number of its process, if this one can see it.
+    /// The successor's process id, if it is visible to this process.
     pub fn pid(&self) -> Option<i32> {
         self.channel.peer.pid()
     }
 
-    /// Gives it everything, and waits until it serves. After an error it does nothing any more.
+    /// Sends everything to the successor, and waits until the successor serves. After an error the
+    /// successor is killed, unless it has refused.
     pub(crate) fn give(&mut self, leaving: &Leaving<'_>) -> Result<(), Failing> {
         let result = self.give_and_commit(leaving).map_err(Failing::BeforeCommit);
         let result = result.and_then(|()| {
@@ -147,13 +148,13 @@ impl Successor {
         Ok(())
     }
 
-    /// Refuses the successor.
+    /// Sends the successor the reason of a failed takeover.
     pub(crate) fn refuse(&mut self, why: &TakeoverError) {
         // The successor may have exited.
         let _ = self.channel.send(Kind::Refused, &mut refused(&why.to_string()), &[]);
     }
 
-    /// Sees to it that it does nothing any more. One that refuses has let go of everything before it said so.
+    /// Kills the successor. A successor that refuses has released everything before its refusal.
     fn fence(&mut self, why: &TakeoverError) {
         if matches!(why, TakeoverError::Refused(_)) {
             return;

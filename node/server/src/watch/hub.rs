@@ -1,5 +1,5 @@
-//! The log buffers of workers, the watchers, and the thread that copies lines from one to the
-//! other.
+//! The log buffers of workers, the watchers, and the thread that copies lines from the buffers to
+//! the watchers.
 
 use super::{LogKinds, lines};
 use crate::background::{BackgroundTasks, DetachedConnection};
@@ -21,16 +21,16 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooMany;
 
-/// As many watchers as in memcached.
+/// The limit of watchers, as in memcached.
 const WATCHERS_MAX: u64 = 20;
 /// The shortest interval between two copies of lines to watchers.
 const PAUSE: Duration = Duration::from_millis(2);
 /// The longest wait of the thread.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
-/// The longest line: a key of 250 bytes with three bytes for each, and the other fields.
+/// The longest line: a key of 250 bytes, each escaped as three bytes, and the other fields.
 const LINE_MAX: usize = 1 << 10;
-/// The longest line with the number of skipped lines.
+/// The longest `skipped=` line.
 const SKIPPED_MAX: usize = 32;
 /// The capacity that the empty buffer of a watcher keeps.
 const KEPT_MAX: usize = 4 << 10;
@@ -41,7 +41,7 @@ const IGNORED_BYTES: usize = 4 << 10;
 struct Lines {
     bytes: Vec<u8>,
     ends: Vec<End>,
-    /// The bytes of both that are charged to the budget.
+    /// The bytes of both vectors that are charged to the budget.
     lent: usize,
 }
 
@@ -71,7 +71,7 @@ impl Lines {
     }
 }
 
-/// Makes room for `spare` more elements, in steps up to `most` if possible. False if the budget has
+/// Makes room for `spare` more elements: doubles the capacity, up to `most`. False if the budget has
 /// no room.
 fn grow<T>(all: &mut Vec<T>, spare: usize, most: usize, lent: &mut usize, room: &ConnBudget) -> bool {
     let (least, capacity) = (all.len() + spare, all.capacity());
@@ -95,13 +95,13 @@ pub(crate) struct Hub {
     gid: AtomicU64,
     /// LOCK: log (one a worker, and one for everything else). Leaf.
     buffers: Vec<Mutex<Lines>>,
-    /// The largest buffer of a worker, in bytes; in a small cache the budget of connections is less
-    /// than that.
+    /// The configured limit of a worker's buffer, in bytes. In a small cache the budget of
+    /// connections sets a lower limit.
     worker_max: usize,
     watcher_max: usize,
     pub(crate) budget: Arc<ConnBudget>,
     newcomers: Mailbox<Newcomer>,
-    /// LOCK: log thread. Whether it runs. Taken before the newcomers' lock.
+    /// LOCK: log thread. Whether the log thread runs. Taken before the newcomers' lock.
     running: Mutex<bool>,
     pub(crate) counters: Arc<ServerCounters>,
     /// The number of watchers. Relaxed: the limit may be exceeded for a moment.
@@ -151,7 +151,7 @@ impl Hub {
         self.buffers[number].lock()
     }
 
-    /// The limit of each worker's buffer: half of the budget for logs, divided among them and the
+    /// The limit of each log buffer: half of the budget for logs, divided among all buffers and the
     /// one that is being copied.
     fn worker_limit(&self) -> usize {
         self.worker_max.min(self.budget.for_logs() / 2 / (self.buffers.len() + 1))
@@ -270,12 +270,12 @@ struct Watcher {
     out: Vec<u8>,
     /// The bytes of the buffer that are charged to the budget.
     lent: usize,
-    /// The lines that found no room since the last line that did.
+    /// The number of lines skipped since the last line that fitted.
     skipped: u64,
 }
 
 impl Watcher {
-    /// Adds a line if it fits. A later line has the number of those that did not.
+    /// Adds a line if it fits. Before the next line that fits, it adds the number of skipped lines.
     fn put(&mut self, line: &[u8], limit: usize, room: &ConnBudget) -> bool {
         let fits = self.out.len() + line.len() <= limit
             && grow(&mut self.out, line.len() + SKIPPED_MAX, limit + SKIPPED_MAX, &mut self.lent, room);
@@ -375,7 +375,7 @@ impl Reporter {
         self.host.gone(&watcher.detached.arrival.facts, CloseReason::Normal);
     }
 
-    /// Ends the thread, unless a watcher has just come. Lines without a watcher are dropped.
+    /// Whether the thread ends: not if a watcher has just arrived. Drops lines without a watcher.
     fn rest(&mut self, taken: &mut Lines) -> bool {
         let hub = self.hub.clone();
         let mut running = hub.running();
@@ -395,7 +395,7 @@ impl Reporter {
             let interest = if watcher.out.is_empty() { Interest::Read } else { Interest::ReadWrite };
             (watcher.detached.arrival.stream.as_fd(), interest)
         }));
-        // If it fails, the next round comes early.
+        // If the wait fails, the next round starts early.
         let _ = wait_for(&waits, Some(HEARTBEAT));
     }
 }

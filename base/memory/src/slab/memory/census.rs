@@ -6,13 +6,13 @@ use crate::slab::{PageId, PageState};
 /// The number of pages by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageCensus {
-    /// Of a class that allocates from it.
+    /// Of a class, which allocates from them.
     pub serving: usize,
     /// Of a class, and draining.
     pub draining: usize,
     /// Of no class, and committed.
     pub pooled: usize,
-    /// Never used, and committed along with others, or ahead.
+    /// Never used, but committed: together with another page, or in advance.
     pub paid: usize,
     /// Never used.
     pub fresh: usize,
