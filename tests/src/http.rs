@@ -130,9 +130,21 @@ impl HttpClient {
         }
     }
 
-    /// Asks for `path`, with these further lines of a head.
+    /// Connects again if the server has closed the connection, as it does after a minute without a request.
+    fn reconnect_if_closed(&mut self) {
+        let address = self.socket.peer_addr();
+        self.socket.set_nonblocking(true).expect("a socket");
+        let is_closed = matches!(self.socket.peek(&mut [0]), Ok(0));
+        self.socket.set_nonblocking(false).expect("a socket");
+        if let (true, Ok(address)) = (is_closed, address) {
+            *self = Self::connect(address);
+        }
+    }
+
+    /// Requests `path`, with these further lines of a head.
     #[track_caller]
     pub fn get(&mut self, path: &str, headers: &str) -> HttpReply {
+        self.reconnect_if_closed();
         self.send(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n"));
         self.hear()
     }

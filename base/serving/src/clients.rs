@@ -130,7 +130,7 @@ impl<S: RequestHandler> Clients<S> {
     pub fn answer_alone(
         &mut self,
         to: ReplyTo,
-        slot: SlotId,
+        (slot, now): (SlotId, Seconds),
         reply: &[u8],
         note: impl FnOnce(&mut S::State),
     ) -> bool {
@@ -142,11 +142,12 @@ impl<S: RequestHandler> Clients<S> {
             return false;
         }
         note(connection.state_mut());
+        let rank = connection.rank(now);
         match connection.reply_alone(reply) {
             Ok(sent) => {
                 self.traffic.add(TrafficCount::BytesWritten, sent as u64);
                 if connection.needs_turn() {
-                    self.again.push(place, Rank::Light);
+                    self.again.push(place, rank);
                 }
             }
             Err(reason) => self.close(place, reason),
@@ -222,7 +223,8 @@ impl<S: RequestHandler> Clients<S> {
         };
         // Its client sends more before it has its replies: until then nothing is read, nor told of.
         if connection.interest == Interest::Read && connection.awaits_reply() {
-            self.listen(index, Interest::End);
+            let interest = connection.stream.wants(Interest::End);
+            self.listen(index, interest);
             return false;
         }
         if event.failed && !reads.contains(&connection.interest) {
@@ -394,7 +396,9 @@ impl<S: RequestHandler> Clients<S> {
             Turn::Leave => return self.take_out(index),
             // Most clients send nothing before they have their replies: the poller is told to be silent if one does.
             Turn::Wait(Interest::End)
-                if connection.interest == Interest::Read && connection.awaits_reply() => {}
+                if connection.interest == Interest::Read
+                    && connection.awaits_reply()
+                    && !connection.stream.has_output() => {}
             Turn::Wait(interest) => {
                 let interest = connection.stream.wants(interest);
                 self.listen(index, interest);

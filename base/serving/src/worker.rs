@@ -430,7 +430,9 @@ mod tests {
         fn end_round(&mut self, round: &mut Round<'_, Self>) -> bool {
             let replies = self.replies.get_or_insert_with(|| Outbox::with_capacity(0));
             for (to, slot, line) in self.asked.drain(..).rev() {
-                if self.mode == Mode::Alone && round.clients.answer_alone(to, slot, &line, |_| ()) {
+                if self.mode == Mode::Alone
+                    && round.clients.answer_alone(to, (slot, Seconds(1)), &line, |_| ())
+                {
                     continue;
                 }
                 replies.pin(Bytes(line));

@@ -89,7 +89,7 @@ impl<O: Observer> Work<'_, O> {
                 thread::sleep(early);
             }
             let bytes = self.batch(source, &batch)?;
-            pace.record(batch.len() as u64, bytes);
+            pace.record(batch.len() as u64, bytes, clock.elapsed());
             self.observer.copying(self.keys, &self.counts);
         }
     }

@@ -21,12 +21,14 @@ pub(crate) struct Pace {
     per_second: Option<NonZeroU32>,
     keys: u64,
     begun: u64,
+    /// The time that waits for servers have taken since the start.
+    lost: Duration,
 }
 
 impl Pace {
     /// With at most this many keys per second.
     pub(crate) fn new(per_second: Option<NonZeroU32>) -> Self {
-        Pace { per_second, keys: KEYS_FIRST, begun: 0 }
+        Pace { per_second, keys: KEYS_FIRST, begun: 0, lost: Duration::ZERO }
     }
 
     /// The number of keys of the next batch.
@@ -35,9 +37,11 @@ impl Pace {
         self.keys.min(by_rate).max(1) as usize
     }
 
-    /// Records a batch, and the bytes of its values: the next one has about [`BYTES`] if its values are as long.
-    pub(crate) fn record(&mut self, keys: u64, bytes: u64) {
+    /// Records a batch, the bytes of its values, and the time since the start: the next one has about [`BYTES`] if its
+    /// values are as long. Batches that are late are not made up for: a server that comes back gets no burst.
+    pub(crate) fn record(&mut self, keys: u64, bytes: u64, elapsed: Duration) {
         self.begun += keys;
+        self.lost += elapsed.saturating_sub(self.due());
         let fitting = BYTES.saturating_mul(keys).checked_div(bytes).unwrap_or(KEYS_MAX);
         // It grows step by step: the next values may be longer.
         self.keys = fitting.min(self.keys * 2).clamp(1, KEYS_MAX);
@@ -46,7 +50,7 @@ impl Pace {
     /// When the next batch is due, after the start.
     pub(crate) fn due(&self) -> Duration {
         let rate = self.per_second.map_or(f64::INFINITY, |rate| f64::from(rate.get()));
-        Duration::from_secs_f64(self.begun as f64 / rate)
+        self.lost + Duration::from_secs_f64(self.begun as f64 / rate)
     }
 }
 
@@ -61,7 +65,7 @@ mod tests {
         for bytes in [800, 1600, 3200, 6400, 12800, 100 << 20, 1 << 20, 0] {
             let keys = pace.keys();
             sizes.push(keys);
-            pace.record(keys as u64, bytes);
+            pace.record(keys as u64, bytes, Duration::ZERO);
         }
         assert_eq!(sizes, [8, 16, 32, 64, 128, 128, 1, 1]);
         assert_eq!(pace.keys(), 2);
@@ -72,8 +76,13 @@ mod tests {
     fn batches_are_due_at_the_rate() {
         let mut pace = Pace::new(NonZeroU32::new(100));
         assert_eq!((pace.keys(), pace.due()), (8, Duration::ZERO));
-        pace.record(8, 8);
+        pace.record(8, 8, Duration::from_millis(5));
         assert_eq!((pace.keys(), pace.due()), (10, Duration::from_millis(80)));
+        // A server was down for a minute: the next batches are not sent at once.
+        pace.record(10, 10, Duration::from_secs(60));
+        assert_eq!(pace.due(), Duration::from_secs(60));
+        pace.record(10, 10, Duration::from_secs(60));
+        assert_eq!(pace.due(), Duration::from_millis(60_100));
         assert_eq!(Pace::new(NonZeroU32::new(3)).keys(), 1);
     }
 }

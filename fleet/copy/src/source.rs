@@ -136,7 +136,13 @@ impl Source {
         let mut connection = Connection::open(&self.target.with_timeout(LIST_PAUSE_MAX))?;
         connection.send(&request)?;
         let (mut keys, mut buffer): (Keys, KeyBuffer) = (Keys::default(), [0; 336]);
+        let mut lines = 0u64;
         loop {
+            // Counted by lines: few keys may have the prefix.
+            lines += 1;
+            if lines.is_multiple_of(OFTEN) && listed(keys.count()) {
+                return Ok(Attempt::Stopped);
+            }
             let line = connection.line()?;
             match client::listed(list, line) {
                 Listed::Begin => {}
@@ -148,9 +154,6 @@ impl Source {
                     }
                     if bytes.starts_with(prefix) {
                         keys.push(Key { bytes, form: KeyForm::of(bytes, key.is_binary()) });
-                        if keys.count().is_multiple_of(OFTEN) && listed(keys.count()) {
-                            return Ok(Attempt::Stopped);
-                        }
                     }
                 }
                 Listed::Other(line) if line.starts_with(NOT_STARTED) => return Ok(Attempt::Listed(keys)),

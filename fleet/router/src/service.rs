@@ -260,7 +260,7 @@ impl RouterService {
             }
             if let [reply] = replies {
                 let is_sent = calls.short(reply, scratch).is_some_and(|text| {
-                    clients.answer_alone(to, reply.slot, text, |client| {
+                    clients.answer_alone(to, (reply.slot, self.clock.now()), text, |client| {
                         note(client, calls, replies, usual);
                     })
                 });

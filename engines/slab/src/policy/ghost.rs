@@ -49,7 +49,8 @@ impl Ghost {
         }
     }
 
-    /// Whether a key is remembered that came back `wanted` times before. It is forgotten now; otherwise this time is counted.
+    /// Whether a key is remembered that came back `wanted` times before. It is forgotten now; otherwise this
+    /// time is counted when the key is remembered again.
     pub(super) fn recall(&mut self, hash: u32, wanted: u32) -> bool {
         if self.buckets.is_empty() {
             return false;
@@ -61,11 +62,10 @@ impl Ghost {
             .find(|entry| **entry >> 16 == fingerprint && u64::from(age(now, **entry)) < span);
         let Some(entry) = found else { return false };
         let is_enough = hits(*entry) >= wanted;
-        *entry = if is_enough {
-            0
-        } else {
-            *entry & !(GHOST_HITS_MAX << TIME_BITS) | (hits(*entry) + 1).min(GHOST_HITS_MAX) << TIME_BITS
-        };
+        // Until the key is evicted again, the entry is one that has aged: stores over the item do not count.
+        let aged = now.wrapping_sub(span as u32) & TIME_MASK;
+        let counted = (hits(*entry) + 1).min(GHOST_HITS_MAX);
+        *entry = if is_enough { 0 } else { fingerprint << 16 | counted << TIME_BITS | aged };
         is_enough
     }
 
@@ -138,10 +138,14 @@ mod tests {
         assert!(!ghost.recall(hash(1), 2) && !ghost.recall(hash(2), 2));
         // It is evicted again, with others.
         [2, 1, 3].into_iter().for_each(|key| ghost.remember(hash(key), 4));
-        assert!(!ghost.recall(hash(1), 2) && ghost.recall(hash(1), 2));
+        assert!(!ghost.recall(hash(1), 2) && !ghost.recall(hash(1), 0), "it was not evicted since");
+        ghost.remember(hash(1), 4);
+        assert!(ghost.recall(hash(1), 2));
         assert!(!ghost.recall(hash(1), 0), "it is forgotten");
-        ghost.remember(hash(4), 4);
-        (0..4).for_each(|_| assert!(!ghost.recall(hash(4), 9), "more than is counted"));
+        (0..4).for_each(|_| {
+            ghost.remember(hash(4), 4);
+            assert!(!ghost.recall(hash(4), 9), "more than is counted");
+        });
     }
 
     #[test]

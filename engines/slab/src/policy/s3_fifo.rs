@@ -105,8 +105,10 @@ impl PolicyOptions for S3FifoOptions {
     }
 
     fn tune(self, order: &mut S3Fifo) -> bool {
+        if self.skip_percent != order.options.skip_percent {
+            order.newest.clear();
+        }
         order.options = self;
-        order.newest.clear();
         true
     }
 

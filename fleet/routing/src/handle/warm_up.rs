@@ -326,7 +326,9 @@ impl WarmUp {
         }
         // A store that was given up may still arrive, and the plain delete would then remove it, as well as what an
         // earlier delete has stored. After a connection has ended, it is unknown what the server has executed.
-        let may_be_stored = outcome == Outcome::RemoteError && !is_planted("hold-off-lost-with-connection");
+        // A server that replies with an error has stored nothing.
+        let has_ended = outcome == Outcome::RemoteError && answer.line.is_empty();
+        let may_be_stored = has_ended && !is_planted("hold-off-lost-with-connection");
         if may_be_stored || outcome.is_error() && !is_refused {
             state.a = IS_LATE;
         }
@@ -342,7 +344,9 @@ impl WarmUp {
         request: &Request<'_>,
         answer: &Answer<'_>,
     ) -> Then {
-        if state.a != IS_LATE || answer.outcome.is_error() {
+        // `Exists`: the item is not the one that was to be deleted.
+        let is_end = answer.outcome.is_error() || answer.outcome == Outcome::Exists;
+        if state.a != IS_LATE || is_end {
             return Then::Pass;
         }
         let Some(rewrite) = self.hold_off.and_then(|hold_off| hold_off.delete(cx, request)) else {
@@ -366,6 +370,9 @@ impl WarmUp {
                 self.count(cx, WarmUpCount::HeldOff);
                 Then::Answer(Outcome::Deleted)
             }
+            // Another item has been stored since, and was not the one that was to be deleted.
+            Outcome::Exists if state.a == HAS_DELETED => Then::Answer(Outcome::Deleted),
+            Outcome::Exists => Then::Pass,
             // The deleted item may have been the sentinel.
             outcome if outcome.is_error() && state.a == HAS_DELETED => Then::Pass,
             // A logged delete has this reply.

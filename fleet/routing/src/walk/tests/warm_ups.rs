@@ -505,6 +505,17 @@ fn a_delete_whose_item_may_be_stored_late_holds_off_after_all_or_fails() {
 }
 
 #[test]
+fn a_delete_whose_hold_off_the_server_rejects_is_sent_without_one_only() {
+    let (mut router, _all) = warming(HOLDS_OFF);
+    let ticket = router.request(Op::Delete, "k");
+    router.answer("a", &Answer { line: b"ERROR", ..Answer::of(Outcome::RemoteError) });
+    router.reply("a", Outcome::Deleted);
+    assert_eq!(router.outcome(ticket), Some(Outcome::Deleted));
+    assert_eq!(router.sent(), ["a meta delete k [H3]", "a delete k"]);
+    router.end();
+}
+
+#[test]
 fn a_delete_over_a_connection_that_has_ended_holds_off_after_all() {
     let (mut router, all) = warming(HOLDS_OFF);
     for (plain, again, told) in [
