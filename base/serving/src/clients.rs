@@ -1,6 +1,6 @@
 //! The connections of one worker, and which of them have another turn.
 
-use crate::connection::{Connection, Joined, Scratch, Turn};
+use crate::connection::{Connection, Scratch, Turn};
 use crate::group::{Group, LITTLE, Member};
 use crate::outbox::{Outbox, ReplyEnd, SlotId, Spares};
 use crate::queue::{Queue, Rank};
@@ -304,28 +304,6 @@ impl<S: RequestHandler> Clients<S> {
         }
         outbox.forget_all();
         self.traffic.add(TrafficCount::BytesWritten, written);
-    }
-
-    /// Executes what the connections of a group have sent, one after the other, and sends the replies.
-    pub(crate) fn run_joined(&mut self, service: &mut S, group: &Group, outbox: &mut Outbox<S::Pin>) {
-        for number in 0..group.len() {
-            let member = group.member(number);
-            let id = self.id(member.place);
-            let Some(connection) = member_of(&mut self.connections, &member) else { continue };
-            let (budget, traffic) = (&self.host.budget, &self.traffic);
-            let (paused, spares) = (&mut self.paused, &mut self.spares);
-            let (input, received) = (&mut [][..], group.input(member.rest()));
-            let scratch = &mut Scratch { service, budget, traffic, input, received, outbox, spares, paused };
-            let Ok(joined) = connection.run_joined(scratch) else {
-                self.close(member.place, CloseReason::Error);
-                continue;
-            };
-            let is_settled = connection.settle(budget, id) == Grant::Granted;
-            if joined == Joined::Turn || !is_settled {
-                self.again.push(member.place, Rank::Light);
-            }
-        }
-        service.end_turn();
     }
 
     /// The place of a member that needs a turn of its own, and the part of the group's input that is for that turn.

@@ -65,25 +65,6 @@ enum Ending {
     Over(CloseReason),
 }
 
-impl Ending {
-    fn after(stopped: Stopped) -> Self {
-        match stopped {
-            Stopped::NeedsInput | Stopped::OutboxFull | Stopped::SliceOver | Stopped::Waits => Ending::Open,
-            Stopped::Leaves => Ending::Leaves,
-            Stopped::Over(reason) => Ending::Over(reason),
-        }
-    }
-}
-
-/// What follows after [`Connection::run_joined`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Joined {
-    /// The connection waits for its client, or for a reply.
-    Done,
-    /// The connection has a turn of its own.
-    Turn,
-}
-
 /// What a worker uses for one connection after another.
 #[derive(Debug)]
 pub(crate) struct Scratch<'w, S: RequestHandler> {
@@ -259,41 +240,6 @@ impl<S: RequestHandler> Connection<S> {
     /// Whether the poller does not report what the connection has to do next.
     pub(crate) fn needs_turn(&self) -> bool {
         self.is_blocked() || self.state.has_partial_request() || !self.is_told_of_input()
-    }
-
-    /// Executes requests that were received together with those of others, and sends the replies.
-    ///
-    /// # Errors
-    /// Why the connection is to be closed.
-    pub(crate) fn run_joined(&mut self, scratch: &mut Scratch<'_, S>) -> std::io::Result<Joined> {
-        let Scratch { service, budget, received, outbox, .. } = &mut *scratch;
-        let (now, full) = (service.now(), outbox_full(budget));
-        self.facts.set_doing(Doing::Serving);
-        service.begin_turn(self.facts.id);
-        self.share.begin(now, None);
-        let (taken, stopped) = service.run(&mut self.state, &mut self.share.slice, full, received, outbox);
-        self.keep_input(&received[taken..]);
-        self.has_asked |= taken > 0;
-        if taken > 0 || self.awaits_value() {
-            self.facts.active(now);
-        }
-        self.ending = Ending::after(stopped);
-        self.flush(scratch)?;
-        if self.awaits_reply() {
-            self.share.end(now);
-            self.facts.set_doing(Doing::Sending);
-            return Ok(match scratch.service.request_more(&mut self.state, full) {
-                MoreRequested::Awaited => Joined::Done,
-                MoreRequested::Later => Joined::Turn,
-            });
-        }
-        if stopped != Stopped::NeedsInput || self.is_blocked() {
-            return Ok(Joined::Turn);
-        }
-        self.share.end(now);
-        let is_between = self.input.is_empty() && !self.state.has_partial_request();
-        self.facts.set_doing(if is_between { Doing::Waiting } else { Doing::Receiving });
-        Ok(Joined::Done)
     }
 
     /// Whether a reply was not sent altogether, or cannot be.
@@ -559,7 +505,11 @@ impl<S: RequestHandler> Connection<S> {
                 }
             }
         }
-        self.ending = Ending::after(stopped);
+        self.ending = match stopped {
+            Stopped::NeedsInput | Stopped::OutboxFull | Stopped::SliceOver | Stopped::Waits => Ending::Open,
+            Stopped::Leaves => Ending::Leaves,
+            Stopped::Over(reason) => Ending::Over(reason),
+        };
         self.flush(scratch)?;
         if self.is_blocked() {
             return Ok(None);

@@ -59,9 +59,7 @@ pub use port::{Port, PortError};
 pub use queue::{Queue, Rank};
 pub use rate_limited::RateLimited;
 pub use registry::{ConnectionFacts, Doing, Registry};
-pub use request_handler::{
-    Conversation, Due, Joining, MoreRequested, ReplyTo, RequestHandler, Stopped, Unread,
-};
+pub use request_handler::{Conversation, Due, MoreRequested, ReplyTo, RequestHandler, Stopped, Unread};
 pub use service::{Next, Round, Service, Woken};
 pub use slice::{Cut, Slice};
 pub use tokens::service_token;

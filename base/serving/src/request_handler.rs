@@ -41,19 +41,16 @@ pub trait RequestHandler: Sized {
         outbox: &mut Outbox<Self::Pin>,
     ) -> (usize, Stopped);
 
-    /// How requests of several connections are executed that were received together.
-    fn joining(&self) -> Joining {
-        Joining::OneByOne
-    }
-
-    /// Whether a connection's next requests may be executed together with those of others.
+    /// Whether a connection's next requests may be received and executed together with those of others.
     fn may_join(&self, _state: &Self::State) -> bool {
         false
     }
 
-    /// With [`Joining::Batch`], executes requests of several connections, without their states. Sets for each member how many bytes were taken, which may be none, and
-    /// where its replies end. Returns the number of members that were looked at, at least 1: the others are given again when the replies of these
+    /// Executes requests of several connections as one batch, without their states. Sets for each member the number of executed bytes, and the
+    /// end of its replies. Returns the number of members that were looked at, at least 1: the others are passed again after the replies of these
     /// were sent. The last of these may have inserts among its replies.
+    ///
+    /// Bytes that were not executed go to [`RequestHandler::run`], connection by connection. That is what happens to all of them by default.
     fn run_group(
         &mut self,
         _input: &[u8],
@@ -136,15 +133,6 @@ impl ReplyTo {
     pub fn place(self) -> u32 {
         self.place
     }
-}
-
-/// How requests of several connections are executed that were received together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Joining {
-    /// By [`RequestHandler::run_group`].
-    Batch,
-    /// By [`RequestHandler::run`], connection by connection.
-    OneByOne,
 }
 
 /// Why requests are not executed further.

@@ -7,7 +7,7 @@ use crate::outbox::{OUTBOX_FULL, Outbox};
 use crate::queue::Rank;
 use crate::service::{Next, Round, Service, Woken};
 use crate::tokens::{FIRST_CONNECTION, FIRST_SERVICE};
-use crate::{Acceptor, Arrival, Doing, Host, Joining, Slice};
+use crate::{Acceptor, Arrival, Doing, Host, Slice};
 use guira_sync::clock::Seconds;
 use guira_transport::{Event, Interest, Mailbox, Park, Token};
 use std::io;
@@ -172,16 +172,6 @@ impl<S: Service> Worker<S> {
         if self.group.is_empty() {
             return;
         }
-        match self.service.joining() {
-            Joining::Batch => self.run_group(),
-            Joining::OneByOne => {
-                self.clients.run_joined(&mut self.service, &self.group, &mut self.outbox);
-            }
-        }
-        self.group.clear();
-    }
-
-    fn run_group(&mut self) {
         let (input, mut members) = self.group.parts();
         while !members.is_empty() {
             let done = self.service.run_group(input, members, OUTBOX_FULL, &mut self.outbox);
@@ -195,6 +185,7 @@ impl<S: Service> Worker<S> {
                 self.serve(index, rest);
             }
         }
+        self.group.clear();
     }
 
     fn admit_arrivals(&mut self) {

@@ -16,8 +16,8 @@ use crate::watch::{EventObserver, EventSink};
 use guira_commands::Executor;
 use guira_contract::{Pace, Session};
 use guira_serving::{
-    Arrival, CloseReason, Joining, Member, MoreRequested, Next, OUTBOX_FULL, Outbox, ReplyTo, RequestHandler,
-    Round, Service, Slice, Stopped, Woken, service_token,
+    Arrival, CloseReason, Member, MoreRequested, Next, OUTBOX_FULL, Outbox, ReplyTo, RequestHandler, Round,
+    Service, Slice, Stopped, Woken, service_token,
 };
 use guira_sync::clock::{Millis, Seconds};
 use guira_transport::{Interest, Park, Poll};
@@ -150,10 +150,6 @@ impl<S: Session> RequestHandler for NodeService<S> {
             _ => stopped,
         };
         (taken, stopped)
-    }
-
-    fn joining(&self) -> Joining {
-        if self.interpreter.runner.forwarding.is_in_use() { Joining::OneByOne } else { Joining::Batch }
     }
 
     fn may_join(&self, state: &ProtocolState<S>) -> bool {

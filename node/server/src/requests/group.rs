@@ -63,6 +63,10 @@ impl<S: Session> Interpreter<S> {
         full: usize,
         outbox: &mut Outbox<S::Pin>,
     ) -> usize {
+        // Forwarded requests need the states of their connections.
+        if self.runner.forwarding.is_in_use() {
+            return members.len();
+        }
         let mut batch = Batch::<Kind<'_>, S::Guess>::new();
         let runner = &mut self.runner;
         runner.begin_turn(full, Slice::ENDLESS);
