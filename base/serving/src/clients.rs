@@ -18,7 +18,7 @@ use std::time::Duration;
 /// round.
 const POLLED_MAX: usize = 16;
 
-/// A longer reply is not sent by [`Clients::answer_alone`], so that little is copied if the socket does not take it.
+/// The longest reply that [`Clients::answer_alone`] sends, in bytes: what the socket does not accept is copied.
 pub const ALONE_MAX: usize = 16 << 10;
 
 /// How soon a connection that waits for other threads has another turn.
@@ -28,7 +28,7 @@ const MOMENT: Duration = Duration::from_millis(1);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Received {
     Done,
-    /// A turn of its own, with so many received bytes.
+    /// The connection has a turn of its own. This many bytes were received for it.
     Turn(usize),
 }
 
@@ -125,8 +125,8 @@ impl<S: RequestHandler> Clients<S> {
         true
     }
 
-    /// Sends the reply that has come for a slot at once, if the connection waits for this reply only and has nothing else to send.
-    /// `note` notes in the state that the reply has come. False if that is not so: then [`Clients::answer_when_due`] takes the reply.
+    /// Writes a reply to the socket, if the connection waits only for the reply in this slot, and calls `note` with the
+    /// connection's state before. False otherwise: then the reply belongs to [`Clients::answer_when_due`].
     pub fn answer_alone(
         &mut self,
         to: ReplyTo,

@@ -237,7 +237,7 @@ impl<S: RequestHandler> Connection<S> {
         matches!(self.unsent, Unsent::Reply(awaited) if awaited == slot)
     }
 
-    /// Whether the poller does not report what the connection has to do next.
+    /// Whether the connection has more to do that the poller does not report.
     pub(crate) fn needs_turn(&self) -> bool {
         self.is_blocked() || self.state.has_partial_request() || !self.is_told_of_input()
     }

@@ -128,7 +128,7 @@ impl<P: ValuePin> Outbox<P> {
         outbox
     }
 
-    /// An outbox that has nothing to send but a reply that comes for this slot of another outbox.
+    /// An outbox that waits for the reply in a slot of another outbox, and has nothing else to send.
     pub(crate) fn awaiting(slot: SlotId) -> Self {
         let mut outbox = Self::with_capacity(0);
         outbox.slots = Slots::from(slot);
@@ -136,7 +136,7 @@ impl<P: ValuePin> Outbox<P> {
         outbox
     }
 
-    /// If there is nothing to send but the reply to come for one slot, takes that slot, and leaves the outbox empty.
+    /// Takes the slot of the awaited reply, if there is only one and nothing else to send. The outbox is empty then.
     #[inline]
     pub(crate) fn take_only_slot(&mut self) -> Option<SlotId> {
         if self.inserts.len() != 1 || self.sent != self.buffer.len() {

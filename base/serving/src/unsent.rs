@@ -9,13 +9,13 @@ use guira_sync::atomic::Ordering;
 #[derive(Debug)]
 pub(crate) enum Unsent<P> {
     Nothing,
-    /// The reply to one request, which comes later: most clients wait for one reply at a time, and need no outbox.
+    /// A reply that another worker or server sends later. Most clients wait for one reply at a time, and need no outbox.
     Reply(SlotId),
     Outbox(Box<Outbox<P>>),
 }
 
 impl<P: ValuePin> Unsent<P> {
-    /// These bytes, if there are any.
+    /// An outbox with these bytes, or nothing if there are none.
     pub(crate) fn of(bytes: &[u8]) -> Self {
         if bytes.is_empty() { Unsent::Nothing } else { Unsent::Outbox(Box::new(Outbox::of(bytes))) }
     }
@@ -25,7 +25,7 @@ impl<P: ValuePin> Unsent<P> {
         matches!(self, Unsent::Nothing)
     }
 
-    /// Whether the next reply has not come yet.
+    /// Whether the next reply to send has not arrived.
     #[inline]
     pub(crate) fn awaits_reply(&self) -> bool {
         match self {
@@ -44,7 +44,7 @@ impl<P: ValuePin> Unsent<P> {
         }
     }
 
-    /// The outbox that late replies are put into, if any can come.
+    /// The outbox for late replies. `None` if no reply is awaited.
     pub(crate) fn outbox(&mut self) -> Option<&mut Outbox<P>> {
         if let Unsent::Reply(slot) = *self {
             *self = Unsent::Outbox(Box::new(Outbox::awaiting(slot)));

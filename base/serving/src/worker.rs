@@ -534,14 +534,14 @@ mod tests {
             let crew = begin(&host, move || Later { mode, ..Later::default() });
             let mut client = connect(&host);
             let mut lines = BufReader::new(client.try_clone().unwrap());
-            let mut ask = |length: usize| {
+            let mut exchange = |length: usize| {
                 let line = format!("{}\n", "x".repeat(length));
                 client.write_all(line.as_bytes()).unwrap();
                 expect(&mut lines, &line);
             };
             // Lines of up to 512 bytes join; the reply to the last one does not go alone.
-            [1, 511, 512, 9_000, crate::ALONE_MAX - 1, crate::ALONE_MAX].into_iter().for_each(&mut ask);
-            (0..100).for_each(|_| ask(5));
+            [1, 511, 512, 9_000, crate::ALONE_MAX - 1, crate::ALONE_MAX].into_iter().for_each(&mut exchange);
+            (0..100).for_each(|_| exchange(5));
             client.write_all(b"last\nquit\n").unwrap();
             expect(&mut lines, "last\n");
             assert_eq!(lines.read(&mut [0]).unwrap(), 0, "the client has quit");

@@ -37,14 +37,14 @@ fn start(source: &Server, destination: &str, options: &[&str]) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("guira can be run")
 }
 
-fn told(output: &Output) -> (String, String) {
+fn printed(output: &Output) -> (String, String) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (text(&output.stdout), text(&output.stderr))
 }
 
 #[track_caller]
 fn assert_copied(output: &Output, words: &[&str]) {
-    let (out, errors) = told(output);
+    let (out, errors) = printed(output);
     assert!(output.status.success(), "{out}{errors}");
     assert!(words.iter().all(|word| out.contains(word)), "{out}{errors}");
 }
@@ -61,7 +61,7 @@ fn wait_for_copies(mut copy: Child, destination: &Server) -> Child {
     let stored = Deadline::after(LIST_MAX).poll(|| (items(destination) > 0).then_some(()));
     if stored.is_none() {
         copy.kill().expect("it is a child");
-        panic!("nothing was copied: {:?}", told(&copy.wait_with_output().expect("it ends")));
+        panic!("nothing was copied: {:?}", printed(&copy.wait_with_output().expect("it ends")));
     }
     copy
 }
@@ -156,7 +156,7 @@ fn values_that_clients_store_during_a_copy_stay() {
         }
         let output = copy.wait_with_output().expect("it ends");
         assert_copied(&output, &[", 0 failed"]);
-        let (out, _) = told(&output);
+        let (out, _) = printed(&output);
         assert!(!out.contains(" 0 were already there"), "no key was stored before its copy: {out}");
         for key in 0..KEYS {
             let value = if key < KEYS / 2 { "old" } else { "new" };
@@ -174,7 +174,7 @@ fn a_source_that_ends_during_a_copy_is_reported() {
         let address = name(&source);
         source.stop("KILL");
         let output = copy.wait_with_output().expect("it ends");
-        let (out, errors) = told(&output);
+        let (out, errors) = printed(&output);
         assert_eq!(output.status.code(), Some(1), "{out}{errors}");
         let wanted = [format!("guira: cannot read from {address}: "), "run the command again".to_owned()];
         assert!(wanted.iter().all(|text| errors.contains(text)), "{errors}");
@@ -193,7 +193,7 @@ fn a_destination_that_is_down_ends_the_copy() {
     let address = name(&gone);
     gone.stop("KILL");
     let output = run_guira(&["copy", &name(&source), &address]);
-    let (out, errors) = told(&output);
+    let (out, errors) = printed(&output);
     assert_eq!(output.status.code(), Some(1), "{out}{errors}");
     assert!(errors.contains("cannot write to the destination") && errors.contains(&address), "{errors}");
     assert!(out.starts_with("copied 0 items of 5 keys") && out.contains("5 are left"), "{out}");
@@ -224,7 +224,7 @@ fn a_signal_stops_a_copy() {
     let process = rustix::process::Pid::from_child(&copy);
     rustix::process::kill_process(process, rustix::process::Signal::INT).expect("it runs");
     let output = copy.wait_with_output().expect("it ends");
-    let (out, errors) = told(&output);
+    let (out, errors) = printed(&output);
     assert_eq!(output.status.code(), Some(1), "{out}{errors}");
     assert!(errors.contains("stopped; run the command again") && out.contains(" are left"), "{out}{errors}");
 }
@@ -240,7 +240,7 @@ fn items_that_do_not_fit_or_are_stale_are_named() {
     client.exchange("md stale I\r\n", "HD\r\n");
     fill(&source, 100, "value");
     let output = run(&source, &destination, &[]);
-    let (out, errors) = told(&output);
+    let (out, errors) = printed(&output);
     assert_eq!(output.status.code(), Some(1), "{out}{errors}");
     assert!(out.contains("copied 100 items of 102 keys"), "{out}");
     assert!(out.contains(", 1 were marked as stale, 1 failed"), "{out}");
@@ -254,7 +254,7 @@ fn a_rate_limits_a_copy() {
     fill(&source, 100, "value");
     let output = run(&source, &destination, &["--rate", "100"]);
     assert_copied(&output, &["copied 100 items"]);
-    let (out, _) = told(&output);
+    let (out, _) = printed(&output);
     let seconds = out.split(" in ").nth(1).and_then(|rest| rest.split(' ').next()).expect("a time");
     // The last batch, of ten keys at most, is due before the second is over.
     assert!((0.8..60.0).contains(&seconds.parse::<f64>().expect("a time")), "{out}");
@@ -304,10 +304,10 @@ fn connections_may_have_tls_and_a_login() {
     let output = copy(&[&of_source[..], &["--destination-tls-ca", &authority]].concat());
     assert_copied(&output, &["copied 1 item of 1 key "]);
     let output = copy(&of_source);
-    assert_eq!(output.status.code(), Some(2), "{:?}", told(&output));
-    assert!(told(&output).1.contains("--destination-tls-ca"), "{:?}", told(&output));
+    assert_eq!(output.status.code(), Some(2), "{:?}", printed(&output));
+    assert!(printed(&output).1.contains("--destination-tls-ca"), "{:?}", printed(&output));
     let output = copy(&[&of_source[..3], &["--destination-tls-ca", &authority]].concat());
-    assert_eq!(output.status.code(), Some(1), "{:?}", told(&output));
+    assert_eq!(output.status.code(), Some(1), "{:?}", printed(&output));
 }
 
 #[test]
@@ -317,7 +317,7 @@ fn a_source_that_lists_nothing_is_refused_with_the_remedy() {
     for source in [Some(silent.start_guira()), silent.start_peer()].into_iter().flatten() {
         fill(&source, 1, "value");
         let output = run(&source, &destination, &[]);
-        let (out, errors) = told(&output);
+        let (out, errors) = printed(&output);
         assert_eq!((output.status.code(), out.as_str()), (Some(1), ""), "{errors}");
         assert!(errors.contains("does not list its keys: ") && errors.contains("-X"), "{errors}");
     }
@@ -331,7 +331,7 @@ fn a_source_that_is_frozen_ends_the_copy_after_a_timeout() {
     source.freeze();
     let output = run(&source, &destination, &[]);
     source.signal("CONT");
-    let (_, errors) = told(&output);
+    let (_, errors) = printed(&output);
     assert_eq!(output.status.code(), Some(1), "{errors}");
     assert!(errors.contains("cannot list the keys of ") && errors.contains("timeout"), "{errors}");
 }
@@ -348,11 +348,11 @@ fn wrong_arguments_are_refused_with_the_remedy() {
         (&["127.0.0.1:1", "127.0.0.1:1:ascii:ssl"], "--destination-tls-ca"),
     ] {
         let output = run_guira(&[&["copy"], arguments].concat());
-        let (out, errors) = told(&output);
+        let (out, errors) = printed(&output);
         assert_eq!((output.status.code(), out.as_str()), (Some(2), ""), "{arguments:?}: {errors}");
         assert!(errors.contains(reason), "{arguments:?}: {errors}");
     }
     let output = run_guira(&["copy", "127.0.0.1:1", "file:/nowhere/router.json"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(told(&output).1.contains("/nowhere/router.json"), "{:?}", told(&output));
+    assert!(printed(&output).1.contains("/nowhere/router.json"), "{:?}", printed(&output));
 }

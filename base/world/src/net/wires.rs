@@ -128,8 +128,8 @@ pub fn heal(from: IpAddr, to: IpAddr) {
     with(|net| net.cuts.remove(&(from, to)));
 }
 
-/// The listener of another address accepts what is connected to an address from now on, or its own one again. Connections
-/// of that address are reset.
+/// Redirects connections that are opened to the address `from` to the listener of `to`, or ends the redirection. Open
+/// connections of `from` are reset.
 pub fn redirect(from: SocketAddr, to: Option<SocketAddr>) {
     let connections = with(|net| {
         match to {
