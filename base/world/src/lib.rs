@@ -10,6 +10,7 @@
 //! | [`thread`], [`lock`], [`channel`] | as in std |
 //! | [`time`], [`random`], [`disk`], [`net`] | the clock, seeds, files, sockets |
 //! | [`hooks`] | counted branches, planted mistakes |
+//! | [`simplify`] | makes a run that fails simpler |
 
 pub mod channel;
 #[cfg(guira_simulated)]
@@ -25,6 +26,7 @@ pub mod lock;
 pub mod net;
 pub mod random;
 pub mod scheduler;
+pub mod simplify;
 pub mod thread;
 pub mod time;
 mod wait;

@@ -26,7 +26,7 @@ pub(crate) fn ci() -> Plan {
         vec![package::chart::current()],
         // Each often has work for one processor only.
         vec![
-            Step { name: "build", work: |_| Work::Commands(vec![everything()]) },
+            Step { name: "build", work: |root| Work::Commands(vec![everything(), simulation::build(root)]) },
             Step { name: "clippy", work: clippy_beside },
         ],
         vec![package::check()],
