@@ -98,8 +98,8 @@ impl Link {
         Ok(self.connection.insert(connection))
     }
 
-    /// Sends one delete that is surely right, and those that were refused once more: without their hold-off, which not every server
-    /// knows, and since the server may have refused all of them a moment ago, and none any more.
+    /// Sends a delete that every server accepts, and then those that were refused once more: the server may have refused
+    /// all deletes a moment ago, and accept them now.
     fn look_at_refused(
         &mut self,
         target: &Target,
@@ -114,14 +114,41 @@ impl Link {
             matches!(done[*at], Delivery::Refused(_)) && !is_once
         };
         let again: Vec<usize> = (0..done.len()).filter(is_again).collect();
-        let plain: Vec<Delete> = again.iter().map(|at| deletes[*at].plain()).collect();
         let connection = self.connected(target)?;
-        send(connection, [&Delete::of(PROBE)].into_iter().chain(&plain))?;
+        let probe = Delete::of(PROBE);
+        send(connection, [&probe].into_iter().chain(again.iter().map(|at| &deletes[*at])))?;
         if let Delivery::Refused(line) = reply(connection)? {
             return Err(format!("the server rejects every delete: {line}"));
         }
         for at in again {
             done[at] = reply(connection)?;
+        }
+        self.leave_out_hold_offs(target, deletes, done)
+    }
+
+    /// Sends the deletes that are still refused without their hold-offs, which not every server knows.
+    fn leave_out_hold_offs(
+        &mut self,
+        target: &Target,
+        deletes: &[Delete],
+        done: &mut [Delivery],
+    ) -> Result<(), String> {
+        let is_held =
+            |at: &usize| matches!(done[*at], Delivery::Refused(_)) && deletes[*at].hold_off != HoldOff::None;
+        let held: Vec<usize> = (0..done.len()).filter(is_held).collect();
+        if held.is_empty() {
+            return Ok(());
+        }
+        let plain: Vec<Delete> = held.iter().map(|at| deletes[*at].plain()).collect();
+        let mut replies = Vec::new();
+        if self.send(target, &plain, &mut replies).is_err() {
+            // Perhaps the server has closed the connection with its last refusal.
+            self.connection = None;
+            replies.clear();
+            self.send(target, &plain, &mut replies)?;
+        }
+        for (at, reply) in held.into_iter().zip(replies) {
+            done[at] = reply;
         }
         Ok(())
     }
@@ -268,13 +295,28 @@ mod tests {
         let (done, link, received) = deliver(
             &[
                 (2, "CLIENT_ERROR usage\r\nCLIENT_ERROR invalid flag\r\n"),
-                (3, "DELETED\r\nNF\r\nNOT_FOUND\r\n"),
+                (3, "DELETED\r\nCLIENT_ERROR usage\r\nCLIENT_ERROR invalid flag\r\n"),
+                (2, "NOT_FOUND\r\nNF\r\n"),
             ],
             &held,
         );
         assert_eq!(done, [Delivery::Done, Delivery::Done]);
-        assert!(received.ends_with("delete guira-router-asks\r\ndelete a\r\nmd YiBj b\r\n"), "{received}");
+        assert!(received.ends_with("md YiBj b H3\r\ndelete a\r\nmd YiBj b\r\n"), "{received}");
         assert!(link.is_ready());
+    }
+
+    #[test]
+    fn a_hold_off_is_kept_if_the_server_refused_every_request_for_a_moment() {
+        let mut held = deletes(&[b"a", b"b c"]);
+        held.iter_mut().for_each(|delete| delete.hold_off = HoldOff::Meta(3));
+        held[0].hold_off = HoldOff::Classic(3);
+        let (done, _, received) =
+            deliver(&[(2, "ERROR\r\nERROR\r\n"), (3, "NOT_FOUND\r\nDELETED\r\nHD\r\n")], &held);
+        assert_eq!(done, [Delivery::Done, Delivery::Done]);
+        assert!(
+            received.ends_with("delete guira-router-asks\r\ndelete a 3\r\nmd YiBj b H3\r\n"),
+            "{received}"
+        );
     }
 
     #[test]

@@ -14,7 +14,7 @@ use guira_disk as disk;
 use guira_routing::config::Address;
 use guira_sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use guira_sync::lock::Mutex;
-use guira_sync::thread;
+use guira_sync::thread::{self, JoinHandle};
 use guira_transport::net::TcpListener;
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
@@ -28,6 +28,7 @@ struct Fake {
     address: Address,
     keys: Arc<Mutex<Vec<String>>>,
     refuses_all: Arc<AtomicBool>,
+    connections: Arc<Mutex<Vec<JoinHandle<()>>>>,
 }
 
 impl Fake {
@@ -36,12 +37,13 @@ impl Fake {
         let port = listener.local_addr().unwrap().port();
         let keys = Arc::<Mutex<Vec<String>>>::default();
         let refuses_all = Arc::<AtomicBool>::default();
-        let (kept, refuses) = (keys.clone(), refuses_all.clone());
+        let connections = Arc::<Mutex<Vec<JoinHandle<()>>>>::default();
+        let (kept, refuses, opened) = (keys.clone(), refuses_all.clone(), connections.clone());
         thread::spawn(move || {
             for stream in listener.incoming() {
                 let stream = stream.unwrap();
                 let (kept, refuses) = (kept.clone(), refuses.clone());
-                thread::spawn(move || {
+                let connection = thread::spawn(move || {
                     let mut out = stream.try_clone().unwrap();
                     for line in BufReader::new(stream).lines().map_while(Result::ok) {
                         let key = line.strip_prefix("delete ").expect("a delete").to_owned();
@@ -51,12 +53,22 @@ impl Fake {
                             false => b"DELETED\r\n",
                         };
                         kept.lock().push(key);
-                        out.write_all(reply).unwrap();
+                        // The replay may close the connection after the first refusal.
+                        if out.write_all(reply).is_err() {
+                            return;
+                        }
                     }
                 });
+                opened.lock().push(connection);
             }
         });
-        Fake { address: Address::Tcp { host: "127.0.0.1".into(), port }, keys, refuses_all }
+        Fake { address: Address::Tcp { host: "127.0.0.1".into(), port }, keys, refuses_all, connections }
+    }
+
+    /// Waits until the server has read everything from the connections, which its clients have closed.
+    fn drain(&self) {
+        let connections = std::mem::take(&mut *self.connections.lock());
+        connections.into_iter().for_each(|connection| connection.join().unwrap());
     }
 
     fn take(&self) -> Vec<String> {
@@ -293,9 +305,10 @@ fn deletes_are_kept_for_a_server_that_refuses_every_request() {
     let mut replay = folder.replay(as_logged());
     let (report, _) = pass(&mut replay);
     assert_eq!((report.delivered, report.refused, report.left, report.removed), (0, 0, 3, 0));
-    server.refuses_all.store(false, Ordering::Relaxed);
-    server.take();
     replay.replace(as_logged());
+    server.drain();
+    server.take();
+    server.refuses_all.store(false, Ordering::Relaxed);
     let (report, _) = pass(&mut replay);
     assert_eq!((report.delivered, report.removed), (3, 1));
     assert_eq!(server.take(), ["a0", "a1", "a2"]);
