@@ -116,7 +116,7 @@ var refused = []struct {
 	{values{"memory": "1Gi"}, "memory"},
 	{values{"memory": 0}, "memory"},
 	{values{"metrics": values{"serviceMonitor": values{"enabled": true}}}, "nothing to scrape"},
-	{values{"metrics": values{"token": values{"secretName": "cache-token"}}}, "nothing to show it to"},
+	{values{"metrics": values{"token": values{"secretName": "cache-token"}}}, "metrics.token needs metrics.enabled"},
 	{values{"tls": values{"clientCertificates": true}}, "tls.clientCertificates needs tls.secretName"},
 	{values{"users": values{"secretName": "cache-users", "key": "../etc/passwd"}}, "users.key"},
 	{values{"router": values{"enabled": true, "replica": 2}}, "replica"},
@@ -126,10 +126,10 @@ var refused = []struct {
 	{values{"router": values{"enabled": true, "tls": values{"clientCertificates": true}}}, "needs router.tls.secretName"},
 	{values{"router": values{"enabled": true, "upstream": values{"secretName": "router-tls"}}}, "caches without TLS"},
 	{values{"router": values{"enabled": true, "upstream": values{"verify": false, "serverName": "cache"}}}, "needs router.upstream.verify"},
-	{values{"tls": values{"secretName": "cache-tls", "clientCertificates": true}, "router": values{"enabled": true}}, "that routers show"},
+	{values{"tls": values{"secretName": "cache-tls", "clientCertificates": true}, "router": values{"enabled": true}}, "needs router.upstream.secretName"},
 	{values{"invalidator": values{"enabled": true}}, "invalidator.enabled needs invalidator.config.secretName"},
 	{values{"checker": values{"enabled": true}}, "checker.enabled needs checker.config.secretName"},
-	{values{"invalidator": values{"enabled": true, "config": values{"secretName": "s"}, "storage": values{"size": ""}}}, "without its position"},
+	{values{"invalidator": values{"enabled": true, "config": values{"secretName": "s"}, "storage": values{"size": ""}}}, "without its stored position"},
 }
 
 // check looks at what must agree between the documents of a release, and at what this example is about.

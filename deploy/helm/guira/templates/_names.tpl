@@ -1,11 +1,11 @@
 {{- /*
-Names and labels. A release has parts: the caches, and what is switched on beside them. What is included here and in _pods.tpl takes a dict:
-  root     what a template calls $
+Names and labels. A release has parts: the caches, and the optional ones. The templates here and in _pods.tpl take a dict:
+  root     the root context ($)
   part     cache, gutter, router, invalidator or checker
-  values   of that part; those of the caches stand at the top of values.yaml
+  values   the values of the part; those of the caches are at the top level of values.yaml
 */ -}}
 
-{{- /* The name of all that belongs to a part: that of the release for the caches. */ -}}
+{{- /* The name of a part's objects: the release's name, with a suffix for all parts but the caches. */ -}}
 {{- define "guira.name" -}}
 {{- $suffix := eq .part "cache" | ternary "" (printf "-%s" .part) -}}
 {{ .root.Release.Name | trunc (int (sub 52 (len $suffix))) | trimSuffix "-" }}{{ $suffix }}
@@ -29,17 +29,17 @@ labels:
   {{- include "guira.labels" . | nindent 2 }}
 {{- end -}}
 
-{{- /* The name of a Service in DNS, whatever namespace asks: of a dict of root, and the name. */ -}}
+{{- /* The full DNS name of a Service, from a dict with root and name. */ -}}
 {{- define "guira.host" -}}
 {{ .name }}.{{ .root.Release.Namespace }}.svc.{{ .root.Values.clusterDomain }}
 {{- end -}}
 
-{{- /* Whether the admin listener of a part speaks TLS, which only caches can: empty if not. */ -}}
+{{- /* Not empty if the admin listener of a part uses TLS, which only caches and the gutter can. */ -}}
 {{- define "guira.metricsTls" -}}
 {{- if and (has .part (list "cache" "gutter")) .root.Values.tls.secretName .root.Values.metrics.tls }}yes{{ end -}}
 {{- end -}}
 
-{{- /* A Service without an address of its own, for its pods: `ready` says whose names are there, all pods or those that are ready. */ -}}
+{{- /* A headless Service. `names` says which pods have names: "all" pods, or the "ready" ones. */ -}}
 {{- define "guira.headless" -}}
 {{- $metrics := .root.Values.metrics -}}
 apiVersion: v1
@@ -50,8 +50,8 @@ metadata:
     {{- include "guira.labels" . | nindent 4 }}
 spec:
   clusterIP: None
-  {{- if eq .ready "all" }}
-  # All pods that are there, ready or not: whoever spreads keys over them moves none because one is slow for a moment.
+  {{- if eq .names "all" }}
+  # Pods that are not ready have names too: otherwise keys would move to other caches whenever one is slow for a moment.
   publishNotReadyAddresses: true
   {{- end }}
   selector:

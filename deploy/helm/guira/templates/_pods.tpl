@@ -1,14 +1,15 @@
 {{- /*
 The StatefulSet of a part: beside root, part and values, the dict has
-  replicas, memory, grace   memory in MiB is the container's limit, grace in seconds how long the pod may take to end
-  args, ports               of the container, ports by their names; that of the admin listener is added
-  secrets                   what is mounted at /etc/guira/FOLDER: names of Secrets by folder; the token of the admin listener is added
+  replicas, memory, grace   memory: the container's limit in MiB; grace: the termination grace period in seconds
+  args, ports               arguments and named ports of the container; the port of the admin listener is added
+  secrets                   names of Secrets by folder, mounted at /etc/guira/FOLDER; the token of the admin listener is added
 and may have
-  service                   the name of the Service that governs it, if it is not that of the part
+  service                   the name of the governing Service, if it is not that of the part
   config                    the name of a ConfigMap, mounted at /etc/guira/PART
-  state                     a folder that it writes to
-  drain                     seconds for which a pod that is to end goes on as before
-  port                      the port that says whether the container lives
+  state                     a writable folder
+  drain                     how many seconds a terminating pod keeps serving
+  port                      the port for startup and liveness probes
+  settle                    how many seconds a new pod must be ready before the next one is replaced
 */ -}}
 {{- define "guira.statefulset" -}}
 {{- $metrics := .root.Values.metrics -}}
@@ -24,8 +25,12 @@ metadata:
 spec:
   serviceName: {{ .service | default (include "guira.name" .) }}
   replicas: {{ .replicas }}
-  # The pods do not know each other.
+  # The pods are independent.
   podManagementPolicy: Parallel
+  {{- with .settle }}
+  # A rollout empties one cache after the other: each has time to fill.
+  minReadySeconds: {{ . }}
+  {{- end }}
   selector:
     matchLabels:
       {{- include "guira.selector" . | nindent 6 }}
@@ -48,7 +53,7 @@ spec:
         runAsUser: 11211
         runAsGroup: 11211
         {{- if or $secrets .state }}
-        # For the files of Secrets, which others cannot read, and for volumes that are written to.
+        # The process reads the files of Secrets and writes to volumes by this group.
         fsGroup: 11211
         {{- end }}
         seccompProfile:
@@ -103,7 +108,7 @@ spec:
           {{- . | nindent 10 }}
           {{- end }}
           {{- if and .drain (semverCompare ">=1.30.0-0" .root.Capabilities.KubeVersion.Version) }}
-          # It goes on serving while its address is taken out of the Service.
+          # The pod keeps serving while Kubernetes removes its address from the Service.
           lifecycle:
             preStop:
               sleep: { seconds: {{ .drain }} }
@@ -138,7 +143,7 @@ spec:
   {{- end }}
 {{- end -}}
 
-{{- /* Which nodes the pods come to, and how their image is fetched. A spread without a labelSelector is that of the part's own pods. */ -}}
+{{- /* Scheduling, and Secrets for the image. A constraint without labelSelector applies to the part's own pods. */ -}}
 {{- define "guira.placement" -}}
 {{- $spreads := list -}}
 {{- range .values.topologySpreadConstraints -}}
@@ -172,7 +177,7 @@ readinessProbe:
   periodSeconds: 5
 {{- end }}
 {{- if .port }}
-# What it serves, not the admin listener: a pod is not ended for what only its figures suffer from.
+# The probe uses the port for clients: a failure of the admin listener alone must not restart the pod.
 livenessProbe:
   tcpSocket: { port: {{ .port }} }
   periodSeconds: 10

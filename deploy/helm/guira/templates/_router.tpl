@@ -1,4 +1,4 @@
-{{- /* The configuration that the chart makes: the caches by the record of their Service, and the gutter for those that are away. */ -}}
+{{- /* The default configuration: the caches from the SRV record of their Service, and the gutter for failed caches. */ -}}
 {{- define "guira.router.config" -}}
 {{- $pools := dict "caches" (include "guira.router.pool" (dict "root" .root "part" "cache") | fromJson) -}}
 {{- $route := "PoolRoute|caches" -}}
@@ -16,7 +16,7 @@
 {{ toJson $pool }}
 {{- end -}}
 
-{{- /* The Service by whose name each router is found. */ -}}
+{{- /* The name of the headless Service of the routers. */ -}}
 {{- define "guira.router.pods" -}}
 {{ include "guira.name" . }}-pods
 {{- end -}}
@@ -53,7 +53,7 @@
 {{ toJson $args }}
 {{- end -}}
 
-{{- /* Which Secrets routers read: the certificate for clients, and what they need to speak with caches. */ -}}
+{{- /* The Secrets of the routers: the certificate for clients, and the certificates for TLS to the caches. */ -}}
 {{- define "guira.router.secrets" -}}
 {{- $secrets := dict -}}
 {{- with .values.tls.secretName }}{{ $_ := set $secrets "clients" . }}{{ end -}}

@@ -1,4 +1,4 @@
-{{- /* What caches and a gutter are alike in: servers with the same certificates and users, found by the names of their pods. */ -}}
+{{- /* Caches and gutter: servers with the same certificates and users, which have the names of their pods. */ -}}
 {{- define "guira.servers" -}}
 {{- $all := .root.Values -}}
 {{- $secrets := dict -}}
@@ -22,11 +22,12 @@
 {{- $args = append $args (printf "--auth-file=/etc/guira/users/%s" $all.users.key) -}}
 {{- end -}}
 {{- $ports := dict "memcached" $all.service.port -}}
-{{ include "guira.headless" (merge (dict "ports" $ports "ready" "all") .) }}
+{{ include "guira.headless" (merge (dict "ports" $ports "names" "all") .) }}
 ---
-{{- /* Nothing is done before a pod ends: nobody else has its keys, and whoever asks for them finds out at the end in any case. The server
+{{- /* There is no preStop hook: no other pod has the keys of a cache that stops, so a delay would not help its clients. The server
 gives connections drain-timeout (five seconds). */}}
 {{ include "guira.statefulset" (merge (dict "replicas" .values.replicas "memory" (add .values.memory 256) "grace" 30
+  "settle" (eq .part "cache" | ternary (int $all.minReadySeconds) 0)
   "args" $args "ports" $ports "secrets" $secrets "port" "memcached") .) }}
 ---
 {{ include "guira.budget" . }}
@@ -34,7 +35,7 @@ gives connections drain-timeout (five seconds). */}}
 {{ include "guira.monitor" . }}
 {{- end -}}
 
-{{- /* The option by which an admin listener learns of its token, in a list. */ -}}
+{{- /* A list with the option for the token of an admin listener. */ -}}
 {{- define "guira.token" -}}
 {{- with .root.Values.metrics.token -}}
 {{- empty .secretName | ternary list (list (printf "--admin-token-file=/etc/guira/admin/%s" .key)) | toJson -}}
