@@ -3,9 +3,11 @@
 //! Keys are sampled in proportion to their length, so that each stands for as many bytes: a few long items are seen as well as many short ones. Time is counted
 //! in fills of the cache, that is in bytes stored, about as the engine counts the ages of its classes. Keys that wait are counted while they wait.
 
+use crate::conclusions::SizeAge;
 use crate::fill_clock::FillClock;
 use crate::observed::{Observed, Pulse, What};
 use crate::retention::{self, COUNTED_BY, Observations, Rates, STEPS, Waits};
+use crate::worth::Worth;
 use guira_contract::SizeWeight;
 use guira_sync::clock::Seconds;
 use std::f64::consts::{FRAC_1_SQRT_2, SQRT_2};
@@ -111,7 +113,7 @@ impl Band {
         (u64::MAX as f64 / self.unit) as u64
     }
 
-    fn observations(&self) -> Observations<'_> {
+    fn observations(&self, worth: Worth) -> Observations<'_> {
         let usual = (self.hits + TREND_PRIOR) / (self.expected + TREND_PRIOR);
         let trend = (self.late_hits + TREND_PRIOR) / (self.late_expected * usual + TREND_PRIOR);
         Observations {
@@ -121,6 +123,7 @@ impl Band {
             hits: self.hits,
             expected: self.expected,
             trend: trend.clamp(TREND.0, TREND.1),
+            worth: worth.of(self.bytes, 1.0),
         }
     }
 
@@ -150,6 +153,7 @@ const WEIGHED_OF: f64 = 64.0;
 /// What is learnt of bands of sizes.
 #[derive(Debug)]
 pub(crate) struct Division {
+    worth: Worth,
     /// The sizes of chunks, and what the server has counted of each.
     totals: Vec<(usize, u64)>,
     bands: Vec<Band>,
@@ -184,6 +188,7 @@ impl Division {
         // A power of two is found by the low bits of a hash.
         let rows = 1 << rows.ilog2();
         Division {
+            worth: Worth::Objects,
             totals: chunks.iter().map(|chunk| (*chunk, 0)).collect(),
             bands,
             slots: vec![[Slot::default(); WAYS]; rows],
@@ -197,6 +202,11 @@ impl Division {
             looked_at: 0,
             last: None,
         }
+    }
+
+    /// The same with another aim.
+    pub(crate) fn aiming_at(self, worth: Worth) -> Self {
+        Division { worth, ..self }
     }
 
     /// Requests for keys whose hash is below are of use.
@@ -471,7 +481,7 @@ impl Division {
     }
 
     fn conclude(&mut self, passed: f64) {
-        let sizes: Vec<_> = self.bands.iter().map(Band::observations).collect();
+        let sizes: Vec<_> = self.bands.iter().map(|band| band.observations(self.worth)).collect();
         let is_known = self.hits >= HITS_LEAST && self.clock.now() >= FILLS_LEAST;
         let Some(rates) = retention::rates(&sizes).filter(|_| is_known) else {
             // What is not seen any more is forgotten.
@@ -493,6 +503,23 @@ impl Division {
 
     pub(crate) fn flush(&mut self) {
         self.slots.iter_mut().for_each(|row| *row = Default::default());
+    }
+
+    /// How long items of each size should stay; empty as long as not enough is known.
+    pub(crate) fn ages(&self) -> Vec<SizeAge> {
+        let age = |band: &Band| Some(SizeAge { upto: band.upto, age: band.age?, kept: band.kept });
+        self.bands.iter().map(age).collect::<Option<Vec<_>>>().unwrap_or_default()
+    }
+
+    /// Continues with the ages that another server has learnt for the same sizes.
+    pub(crate) fn restore(&mut self, ages: &[SizeAge]) {
+        let bounds = self.bands.iter().map(|band| band.upto);
+        if !bounds.eq(ages.iter().map(|one| one.upto)) {
+            return;
+        }
+        for (band, SizeAge { age, kept, .. }) in self.bands.iter_mut().zip(ages) {
+            (band.age, band.kept) = (Some(age.clamp(AGES.0, AGES.1)), *kept);
+        }
     }
 
     /// How much an item's age counts; nothing as long as not enough is known.
