@@ -150,6 +150,13 @@ impl Band {
 /// The mean length is of about so many items.
 const WEIGHED_OF: f64 = 64.0;
 
+/// The fills and the sampled hits that waits count for.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    fills: f64,
+    hits: f64,
+}
+
 /// What is learnt of bands of sizes.
 #[derive(Debug)]
 pub(crate) struct Division {
@@ -164,9 +171,7 @@ pub(crate) struct Division {
     sparse: u32,
     capacity: f64,
     clock: FillClock,
-    window: f64,
-    /// Sampled hits that waits count for.
-    hits: f64,
+    seen: Seen,
     /// How often keys are hit; zeros as long as nothing is known.
     rates: Rates,
     /// Requests looked at since the last pulse.
@@ -196,8 +201,7 @@ impl Division {
             sparse: 0,
             capacity: 0.0,
             clock: FillClock::default(),
-            window: 0.0,
-            hits: 0.0,
+            seen: Seen::default(),
             rates: [0.0; STEPS],
             looked_at: 0,
             last: None,
@@ -276,7 +280,7 @@ impl Division {
         let band = usize::from(slot.band);
         let band = &mut self.bands[band];
         band.waits.hit(age, band.unit);
-        self.hits += 1.0;
+        self.seen.hits += 1.0;
     }
 
     /// A key is gone: whether it would have been used again is not seen.
@@ -472,17 +476,17 @@ impl Division {
             }
         });
         self.clock.end_count();
-        self.window += passed;
+        self.seen.fills += passed;
         self.conclude(passed);
         let factor = 0.5f64.powf(passed / HALF_LIFE);
-        (self.window, self.hits) = (self.window * factor, self.hits * factor);
+        (self.seen.fills, self.seen.hits) = (self.seen.fills * factor, self.seen.hits * factor);
         self.bands.iter_mut().for_each(|band| band.fade(passed));
         self.fit(known);
     }
 
     fn conclude(&mut self, passed: f64) {
         let sizes: Vec<_> = self.bands.iter().map(|band| band.observations(self.worth)).collect();
-        let is_known = self.hits >= HITS_LEAST && self.clock.now() >= FILLS_LEAST;
+        let is_known = self.seen.hits >= HITS_LEAST && self.clock.now() >= FILLS_LEAST;
         let Some(rates) = retention::rates(&sizes).filter(|_| is_known) else {
             // What is not seen any more is forgotten.
             let part = 1.0 - 0.5f64.powf(passed / HALF_LIFE);
@@ -492,7 +496,7 @@ impl Division {
         };
         // Hits are compared with what was expected, and nothing was before.
         let is_first = self.rates[0] <= 0.0;
-        let ages = (!is_first).then(|| retention::ages(&sizes, &rates, (self.window, self.capacity)));
+        let ages = (!is_first).then(|| retention::ages(&sizes, &rates, (self.seen.fills, self.capacity)));
         self.rates = rates;
         let Some(ages) = ages else { return };
         let part = 1.0 - 0.5f64.powf(passed / FOLLOWED_IN);
