@@ -69,6 +69,12 @@ pub(crate) struct Args {
     /// Folder of the traces of `misses` that are not in the repository [default: $GUIRA_TRACES]
     #[arg(long, value_name = "DIR")]
     traces: Option<PathBuf>,
+    /// Traces of `misses`, as NAME or NAME:PERCENT, separated by commas [default: all]
+    #[arg(long, value_name = "CASES", value_delimiter = ',')]
+    cases: Vec<String>,
+    /// Variants of guira in `misses`, separated by commas: guira (without options), classic, or a policy [default: all]
+    #[arg(long, value_name = "VARIANTS", value_delimiter = ',')]
+    variants: Vec<String>,
     /// Engines of delete-prefix, takeover and instructions, separated by commas [default: memc3,classic,fleec,mica]
     #[arg(long, value_name = "ENGINES", value_delimiter = ',')]
     engines: Vec<String>,
@@ -128,6 +134,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let mut selection = Selection::named(&args.only, scale)?;
     selection.parameters.traces =
         args.traces.clone().or_else(|| std::env::var_os("GUIRA_TRACES").map(PathBuf::from));
+    selection.parameters.cases.clone_from(&args.cases);
+    selection.parameters.variants.clone_from(&args.variants);
     selection.parameters.against.clone_from(&args.against);
     if !args.engines.is_empty() {
         selection.parameters.engines.clone_from(&args.engines);

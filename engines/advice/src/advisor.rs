@@ -2,9 +2,11 @@
 
 use crate::advice::Advice;
 use crate::choice::{self, Better, Choice, Policies};
+use crate::conclusions::Conclusions;
 use crate::division::{ChunkUse, Division};
 use crate::model::{self, Model};
 use crate::observed::{Observed, Pulse};
+use crate::worth::Worth;
 use guira_contract::SizeWeight;
 use guira_slab::Policy;
 use guira_sync::atomic::{AtomicU64, Ordering};
@@ -48,18 +50,22 @@ struct Learnt {
     budget: usize,
     delimiter: u8,
     subjects: Subjects,
+    worth: Worth,
     /// The sizes of chunks that memory is divided among, in ascending order.
     chunks: Vec<usize>,
     /// The last pulse before there were models.
     last: Option<(Pulse, Option<Policy>)>,
+    /// The conclusions of another server, until there are models.
+    restored: Conclusions,
     models: Option<Models>,
 }
 
 impl Learnt {
     fn models(&mut self) -> &mut Models {
-        let Learnt { budget, delimiter, subjects, chunks, last, models } = self;
+        let Learnt { budget, delimiter, subjects, worth, chunks, last, restored, models } = self;
         models.get_or_insert_with(|| {
-            let mut models = Models::new(*budget, *delimiter, (*subjects, chunks));
+            let mut models = Models::new(*budget, *delimiter, (*subjects, chunks), *worth);
+            models.restore(std::mem::take(restored));
             if let Some((pulse, policy)) = last.take() {
                 models.pulse(pulse, policy, &[]);
             }
@@ -79,10 +85,10 @@ struct Models {
 }
 
 impl Models {
-    fn new(budget: usize, delimiter: u8, (subjects, chunks): (Subjects, &[usize])) -> Self {
+    fn new(budget: usize, delimiter: u8, (subjects, chunks): (Subjects, &[usize]), worth: Worth) -> Self {
         let for_division = (budget / DIVISION_PART).clamp(Division::LEAST_BUDGET, Division::MOST_BUDGET);
         let divides = !chunks.is_empty() && budget >= for_division + subjects.least_budget();
-        let division = divides.then(|| Division::new(for_division, chunks));
+        let division = divides.then(|| Division::new(for_division, chunks).aiming_at(worth));
         let budget = budget - if divides { for_division } else { 0 };
         if subjects == Subjects::Sizes {
             return Models { choice: None, division, sizes: Some(Model::new(budget, delimiter)) };
@@ -90,8 +96,17 @@ impl Models {
         let for_sizes = (budget / 2).max(model::LEAST_BUDGET);
         let is_enough = budget >= for_sizes + choice::LEAST_BUDGET;
         let sizes = is_enough.then(|| Model::new(for_sizes, delimiter));
-        let choice = Choice::new(if is_enough { budget - for_sizes } else { budget });
+        let choice = Choice::new(if is_enough { budget - for_sizes } else { budget }).aiming_at(worth);
         Models { choice: Some(choice), division, sizes }
+    }
+
+    fn restore(&mut self, Conclusions { comparison, ages }: Conclusions) {
+        if let Some((choice, comparison)) = self.choice.as_mut().zip(comparison) {
+            choice.restore(comparison);
+        }
+        if let Some(division) = &mut self.division {
+            division.restore(&ages);
+        }
     }
 
     fn threshold(&self) -> u64 {
@@ -145,11 +160,20 @@ impl Advisor {
                 budget,
                 delimiter,
                 subjects,
+                worth: Worth::Objects,
                 chunks: chunks.to_vec(),
                 last: None,
+                restored: Conclusions::default(),
                 models: None,
             }),
         }
+    }
+
+    /// The same with another aim.
+    #[must_use]
+    pub fn aiming_at(self, worth: Worth) -> Self {
+        self.learnt().worth = worth;
+        self
     }
 
     /// Callers report requests for keys with a hash below this.
@@ -188,6 +212,25 @@ impl Advisor {
         };
         models.pulse(pulse, policy, uses);
         self.sample_below(models.threshold());
+    }
+
+    /// What was learnt so far, for a server that continues with the items.
+    pub fn conclusions(&self) -> Conclusions {
+        let learnt = self.learnt();
+        let Some(models) = &learnt.models else { return learnt.restored.clone() };
+        Conclusions {
+            comparison: models.choice.as_ref().map(Choice::comparison),
+            ages: models.division.as_ref().map_or_else(Vec::new, Division::ages),
+        }
+    }
+
+    /// Continues with what another server has learnt about these items. To be called before the first request.
+    pub fn restore(&self, conclusions: Conclusions) {
+        let mut learnt = self.learnt();
+        match &mut learnt.models {
+            Some(models) => models.restore(conclusions),
+            None => learnt.restored = conclusions,
+        }
     }
 
     /// Removes all items.
@@ -269,6 +312,26 @@ mod tests {
         let served: Vec<_> = advice.policies.iter().filter(|one| one.is_served).collect();
         assert_eq!(served.len(), 1);
         assert_eq!(served[0].policy.name(), "sieve");
+    }
+
+    #[test]
+    fn what_an_advisor_has_learnt_passes_through_servers_without_requests() {
+        let chunks = [64, 96, 1024, 2048];
+        let advisor = || Advisor::new(1 << 20, b':', (Subjects::SizesAndPolicies, &chunks));
+        let text = "learnt-policy filled 2.000 sieve\nlearnt-rival 40.00 50 35.00 lru\n\
+                    learnt-age 96 2.00000 1.50000\nlearnt-age 2048 0.50000 0.50000\n";
+        let idle = advisor();
+        idle.restore(Conclusions::read(text));
+        assert_eq!(idle.conclusions().to_string(), text);
+        let busy = advisor();
+        busy.restore(idle.conclusions());
+        busy.pulse(PULSE, Some(Policy::Sieve(SieveOptions)), &[]);
+        busy.see(Observed { key: b"k", hash: 1, what: What::Miss }, Seconds(1));
+        let weights: Vec<_> = busy.size_weights().iter().map(|one| (one.upto, one.weight)).collect();
+        assert_eq!(weights, [(96, 0.5), (2048, 2.0)]);
+        let conclusions = busy.conclusions().to_string();
+        assert!(conclusions.contains("learnt-rival 40.00 50 35.00 lru\n"), "{conclusions}");
+        assert!(conclusions.contains("filled 2.000 sieve\n"), "{conclusions}");
     }
 
     #[test]

@@ -3,9 +3,11 @@
 //! It samples more keys than the model of other sizes does: policies differ in few reads.
 
 use crate::chooser::Chooser;
+use crate::conclusions::Comparison;
 use crate::keys::Id;
 use crate::observed::{Observed, Pulse, What};
 use crate::sampled::{Extent, KEYS_RANGE, Sampled};
+use crate::worth::Worth;
 use guira_slab::Policy;
 use guira_slab::policy::clock::ReadBits;
 use guira_slab::policy::lru::LruOptions;
@@ -19,7 +21,7 @@ use guira_sync::clock::Seconds;
 pub const CANDIDATES: [Policy; 8] = [
     Policy::Clock(ReadBits::Two),
     Policy::Lru(LruOptions),
-    Policy::S3Fifo(S3FifoOptions { skip_percent: 30, promote_reads: 1, ..S3FifoOptions::with_small(10) }),
+    Policy::S3Fifo(S3FifoOptions { skip_percent: 30, promote_reads: 1, ..S3FifoOptions::with_small(20) }),
     Policy::S3Fifo(S3FifoOptions {
         ghost_percent: Some(200),
         skip_percent: 30,
@@ -42,8 +44,8 @@ const RAISE_AFTER: u32 = 15;
 /// Recent misses are those of this many reads for each key that fits into the cache.
 const READS_OF_LATE: u64 = 16;
 const OBJECTS_LEAST: u64 = 64;
-/// The candidate that takes over when memory is full for the first time. Of the fixed policies it misses least on average; `clock` has no notes,
-/// and so more items until then …
+/// The candidate that takes over when memory is full for the first time. Of the fixed policies it misses least on average but for a smaller
+/// probation, with which it misses much more where items are read again late; `clock` has no notes, and so more items until then …
 const WHEN_FULL: usize = 2;
 /// … if its notes are at most one part in this many of an item.
 const NOTES_PART: f64 = 32.0;
@@ -60,8 +62,20 @@ pub(crate) struct Choice {
     /// Recent sampled reads, and the misses of each policy's miniature.
     reads: u64,
     misses: Vec<u64>,
+    worth: Worth,
+    /// What those misses would have been worth as hits.
+    lost: Vec<f64>,
     raised: Option<Pulse>,
     filling: Filling,
+    /// The comparison of another server, until its policy has taken over here.
+    restored: Option<Restored>,
+}
+
+#[derive(Debug)]
+struct Restored {
+    comparison: Comparison,
+    /// The first pulse after it was restored.
+    since: Option<Seconds>,
 }
 
 /// Whether the cache fills for the first time.
@@ -124,9 +138,53 @@ impl Choice {
             had: vec![false; policies],
             reads: 0,
             misses: vec![0; policies],
+            worth: Worth::Objects,
+            lost: vec![0.0; policies],
             raised: None,
             filling: Filling::Unknown,
+            restored: None,
         }
+    }
+
+    /// The same with another aim.
+    pub(crate) fn aiming_at(self, worth: Worth) -> Self {
+        Choice { worth, ..self }
+    }
+
+    /// What is known of the policies beside the served one.
+    pub(crate) fn comparison(&self) -> Comparison {
+        if let Some(Restored { comparison, .. }) = &self.restored {
+            return comparison.clone();
+        }
+        let sets = self.sample.sets();
+        let rivals = sets.iter().enumerate().filter(|(number, _)| *number != self.sample.served());
+        Comparison {
+            served: sets[self.sample.served()].policy,
+            is_filled: self.filling == Filling::Over,
+            changes: self.chooser.changes(),
+            rivals: rivals.map(|(number, set)| (set.policy, self.chooser.savings(number))).collect(),
+        }
+    }
+
+    /// Continues with the comparison of another server as soon as its policy is the present one.
+    pub(crate) fn restore(&mut self, comparison: Comparison) {
+        if comparison.is_filled {
+            self.filling = Filling::Over;
+        }
+        self.restored = Some(Restored { comparison, since: None });
+    }
+
+    /// A policy takes over in the first seconds after a restart, or not at all.
+    fn resume(&mut self, now: Seconds) {
+        let Some(Restored { comparison, since }) = &mut self.restored else { return };
+        let since = *since.get_or_insert(now);
+        if comparison.served == self.sample.sets()[self.sample.served()].policy {
+            let find = |(policy, savings): &(Policy, _)| Some((self.sample.find(*policy)?, *savings));
+            self.chooser.restore(comparison.changes, comparison.rivals.iter().filter_map(find));
+        } else if now.0.saturating_sub(since.0) < ENDS_WITHIN {
+            return;
+        }
+        self.restored = None;
     }
 
     pub(crate) fn threshold(&self) -> u64 {
@@ -164,8 +222,27 @@ impl Choice {
             had[number] = hit;
             misses[number] += u64::from(!hit);
         })?;
-        self.chooser.read(self.sample.served(), self.objects(), &self.had);
+        let worth = self.worth_of(id);
+        for (lost, had) in self.lost.iter_mut().zip(&self.had) {
+            *lost += if *had { 0.0 } else { worth };
+        }
+        self.chooser.read_worth(self.sample.served(), self.objects(), (&self.had, worth));
         Some(id)
+    }
+
+    /// What a hit of this key is worth beside the others.
+    fn worth_of(&self, id: Id) -> f64 {
+        let keys = self.sample.keys();
+        let weights = keys.get(id).map(|known| f64::from(known.weight)).zip(keys.mean_weight());
+        weights.map_or(1.0, |(weight, mean)| self.worth.of(weight, mean))
+    }
+
+    /// What the recent misses of a policy would have been worth as hits.
+    fn missed(&self, number: usize) -> f64 {
+        match self.worth {
+            Worth::Objects => self.misses[number] as f64,
+            Worth::Bytes => self.lost[number],
+        }
     }
 
     /// Counts a read, and halves the counts now and then, so that they are recent.
@@ -173,6 +250,7 @@ impl Choice {
         if self.reads >= READS_OF_LATE * (self.objects() as u64).max(OBJECTS_LEAST) {
             self.reads /= 2;
             self.misses.iter_mut().for_each(|misses| *misses /= 2);
+            self.lost.iter_mut().for_each(|lost| *lost /= 2.0);
         }
         self.reads += 1;
     }
@@ -198,7 +276,9 @@ impl Choice {
             }
             self.reads = 0;
             self.misses.fill(0);
+            self.lost.fill(0.0);
         }
+        self.resume(pulse.now);
         self.filling = self.filling_at(pulse);
         self.sample.pulse(pulse);
         let raised = *self.raised.get_or_insert(pulse);
@@ -222,7 +302,7 @@ impl Choice {
     pub(crate) fn better(&self) -> Option<Better> {
         let present_misses = self.misses[self.sample.served()];
         // If requests of two kinds take turns, a policy may be ahead for a while and miss more in total.
-        let misses_less = |number: usize| self.misses[number] < present_misses;
+        let misses_less = |number: usize| self.missed(number) < self.missed(self.sample.served());
         let Some(number) = self.chooser.choice(misses_less) else { return self.when_full() };
         let why = WhyBetter::MissesLess { reads: self.reads, misses: self.misses[number], present_misses };
         Some(Better { policy: self.sample.sets()[number].policy, why })
@@ -268,7 +348,7 @@ mod tests {
     use std::time::Duration;
 
     /// The policy that takes over when memory is full for the first time.
-    const FULL: &str = "s3-fifo:small_pct=10,skip_pct=30,promote=1";
+    const FULL: &str = "s3-fifo:small_pct=20,skip_pct=30,promote=1";
 
     #[test]
     fn candidates_are_policies_and_no_two_are_the_same() {
@@ -438,6 +518,62 @@ mod tests {
             choice.see(Observed { key: b"", hash: u64::from(second), what }, Seconds(second));
         }
         choice.better()
+    }
+
+    #[test]
+    fn where_bytes_count_a_policy_is_better_that_has_the_long_items() {
+        let take_over = |worth| {
+            let mut choice = serving("clock", 1000).aiming_at(worth);
+            let store =
+                |hash, weight| Observed { key: b"", hash, what: What::Stored { weight, expires: u32::MAX } };
+            choice.see(store(1, 10), Seconds(1));
+            choice.see(store(2, 1000), Seconds(1));
+            // `lru` has only the long item, which one read of three is for, `clock` the short one.
+            let [lru, clock] = ["lru", "clock"].map(|name| choice.sample.find(policy(name)).unwrap());
+            for number in 0..20_000 {
+                let (hash, has) = if number % 3 == 0 { (2, lru) } else { (1, clock) };
+                let worth = choice.worth_of(choice.sample.keys().find(hash).unwrap());
+                let mut had = [false; CANDIDATES.len() + 1];
+                had[has] = true;
+                choice.chooser.read_worth(choice.sample.served(), 100, (&had, worth));
+            }
+            choice.chooser.choice(|_| true).map(|number| choice.sample.sets()[number].policy)
+        };
+        assert_eq!([Worth::Objects, Worth::Bytes].map(take_over), [None, Some(policy("lru"))]);
+    }
+
+    #[test]
+    fn the_comparison_of_another_server_continues_once_its_policy_has_taken_over() {
+        let mut choice = serving("sieve", 100);
+        let mut had = [false; CANDIDATES.len() + 1];
+        had[1] = true;
+        (0..1_000).for_each(|_| choice.chooser.read(choice.sample.served(), 100, &had));
+        let comparison = Comparison { is_filled: true, ..choice.comparison() };
+        assert_eq!(comparison.served, policy("sieve"));
+        assert!(comparison.changes > 0.5 && comparison.rivals.len() == CANDIDATES.len() - 1);
+        let mut next = Choice::new(1 << 20);
+        next.restore(comparison.clone());
+        let pulse = |second| Pulse { now: Seconds(second), is_full: true, capacity: 1e4, ..Pulse::default() };
+        // The switch to the previous policy is not complete.
+        next.pulse(pulse(1), Some(policy("clock")));
+        assert_eq!((next.comparison(), next.chooser.choice(|_| true)), (comparison.clone(), None));
+        next.pulse(pulse(2), Some(policy("sieve")));
+        assert_eq!(next.chooser.choice(|_| true), Some(1));
+        assert_eq!(next.comparison(), comparison);
+        assert_eq!((next.filling, next.better()), (Filling::Over, None), "no recent reads");
+    }
+
+    #[test]
+    fn the_comparison_of_another_server_is_forgotten_if_the_policy_does_not_come() {
+        let comparison = Comparison { is_filled: false, ..serving("sieve", 100).comparison() };
+        let mut next = Choice::new(1 << 20);
+        next.restore(comparison);
+        for second in [1, 1 + ENDS_WITHIN] {
+            assert!(next.restored.is_some());
+            next.pulse(Pulse { now: Seconds(second), ..Pulse::default() }, Some(policy("clock")));
+        }
+        assert!(next.restored.is_none());
+        assert_eq!(next.comparison().served, policy("clock"));
     }
 
     #[test]

@@ -6,6 +6,8 @@
 //! keys fit into the cache: in a loop, policies that hold other parts of it are ahead of each other in turn. Each change of the policy makes the
 //! next one take more, so that requests that are good for one policy and then for another one cannot have the cache change all the time.
 
+use crate::conclusions::Savings;
+
 /// A policy has to save this share of the misses at least.
 const GAIN_LEAST: f64 = 0.005;
 /// So many reads of the sample have to be saved …
@@ -22,7 +24,7 @@ const FORGOTTEN_AFTER: f64 = 64.0;
 struct Rival {
     /// Sampled reads that it would have saved, beyond what is asked of it.
     saved: f64,
-    /// Reads in which it differs from the served one, since the sum was 0.
+    /// Reads in which it differs from the served one, since the sum was 0: their worth, squared.
     differences: f64,
     /// The least that was in the present part of the reads, and in the one before.
     least: f64,
@@ -53,9 +55,15 @@ impl Chooser {
 
     /// A sampled key was read. `had` tells of each policy's miniature whether it had the key; the cache has the policy `served`, and keeps so
     /// many sampled keys.
+    #[cfg(test)]
     pub(crate) fn read(&mut self, served: usize, objects: usize, had: &[bool]) {
+        self.read_worth(served, objects, (had, 1.0));
+    }
+
+    /// The same of a key whose hit is worth so much beside others.
+    pub(crate) fn read_worth(&mut self, served: usize, objects: usize, (had, worth): (&[bool], f64)) {
         let hit = had[served];
-        let asked = if hit { 0.0 } else { GAIN_LEAST };
+        let asked = if hit { 0.0 } else { GAIN_LEAST * worth };
         if !hit {
             self.changes *= 0.5f64.powf(1.0 / (FORGOTTEN_AFTER * objects.max(1) as f64));
         }
@@ -65,9 +73,9 @@ impl Chooser {
             self.reads = 0;
         }
         for (rival, &had) in self.rivals.iter_mut().zip(had) {
-            let saved = f64::from(u8::from(had)) - f64::from(u8::from(hit));
+            let saved = worth * (f64::from(u8::from(had)) - f64::from(u8::from(hit)));
             rival.saved = (rival.saved + saved - asked).max(0.0);
-            rival.differences = if rival.saved > 0.0 { rival.differences + saved.abs() } else { 0.0 };
+            rival.differences = if rival.saved > 0.0 { rival.differences + saved * saved } else { 0.0 };
             rival.least = rival.least.min(rival.saved);
             if is_over {
                 (rival.least_before, rival.least) = (rival.least, rival.saved);
@@ -85,6 +93,26 @@ impl Chooser {
             .filter(|(number, _)| fit(*number))
             .max_by(|(_, one), (_, other)| one.lowest().total_cmp(&other.lowest()))?;
         (rival.lowest() >= enough).then_some(best)
+    }
+
+    /// What a policy would have saved.
+    pub(crate) fn savings(&self, number: usize) -> Savings {
+        let Rival { saved, differences, least, least_before } = self.rivals[number];
+        Savings { saved, differences, least: least.min(least_before) }
+    }
+
+    /// How often the policy has been changed, as far as that is not forgotten.
+    pub(crate) fn changes(&self) -> f64 {
+        self.changes
+    }
+
+    /// Continues with the comparison of another server.
+    pub(crate) fn restore(&mut self, changes: f64, savings: impl Iterator<Item = (usize, Savings)>) {
+        self.begin_anew();
+        self.changes = changes;
+        for (number, Savings { saved, differences, least }) in savings {
+            self.rivals[number] = Rival { saved, differences, least, least_before: least };
+        }
     }
 
     /// The policy is changed: what others would save is counted anew.

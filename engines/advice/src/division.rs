@@ -3,9 +3,11 @@
 //! Keys are sampled in proportion to their length, so that each stands for as many bytes: a few long items are seen as well as many short ones. Time is counted
 //! in fills of the cache, that is in bytes stored, about as the engine counts the ages of its classes. Keys that wait are counted while they wait.
 
+use crate::conclusions::SizeAge;
 use crate::fill_clock::FillClock;
 use crate::observed::{Observed, Pulse, What};
 use crate::retention::{self, COUNTED_BY, Observations, Rates, STEPS, Waits};
+use crate::worth::Worth;
 use guira_contract::SizeWeight;
 use guira_sync::clock::Seconds;
 use std::f64::consts::{FRAC_1_SQRT_2, SQRT_2};
@@ -111,7 +113,7 @@ impl Band {
         (u64::MAX as f64 / self.unit) as u64
     }
 
-    fn observations(&self) -> Observations<'_> {
+    fn observations(&self, worth: Worth) -> Observations<'_> {
         let usual = (self.hits + TREND_PRIOR) / (self.expected + TREND_PRIOR);
         let trend = (self.late_hits + TREND_PRIOR) / (self.late_expected * usual + TREND_PRIOR);
         Observations {
@@ -121,6 +123,7 @@ impl Band {
             hits: self.hits,
             expected: self.expected,
             trend: trend.clamp(TREND.0, TREND.1),
+            worth: worth.of(self.bytes, 1.0),
         }
     }
 
@@ -147,9 +150,17 @@ impl Band {
 /// The mean length is of about so many items.
 const WEIGHED_OF: f64 = 64.0;
 
+/// The fills and the sampled hits that waits count for.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    fills: f64,
+    hits: f64,
+}
+
 /// What is learnt of bands of sizes.
 #[derive(Debug)]
 pub(crate) struct Division {
+    worth: Worth,
     /// The sizes of chunks, and what the server has counted of each.
     totals: Vec<(usize, u64)>,
     bands: Vec<Band>,
@@ -160,9 +171,7 @@ pub(crate) struct Division {
     sparse: u32,
     capacity: f64,
     clock: FillClock,
-    window: f64,
-    /// Sampled hits that waits count for.
-    hits: f64,
+    seen: Seen,
     /// How often keys are hit; zeros as long as nothing is known.
     rates: Rates,
     /// Requests looked at since the last pulse.
@@ -184,6 +193,7 @@ impl Division {
         // A power of two is found by the low bits of a hash.
         let rows = 1 << rows.ilog2();
         Division {
+            worth: Worth::Objects,
             totals: chunks.iter().map(|chunk| (*chunk, 0)).collect(),
             bands,
             slots: vec![[Slot::default(); WAYS]; rows],
@@ -191,12 +201,16 @@ impl Division {
             sparse: 0,
             capacity: 0.0,
             clock: FillClock::default(),
-            window: 0.0,
-            hits: 0.0,
+            seen: Seen::default(),
             rates: [0.0; STEPS],
             looked_at: 0,
             last: None,
         }
+    }
+
+    /// The same with another aim.
+    pub(crate) fn aiming_at(self, worth: Worth) -> Self {
+        Division { worth, ..self }
     }
 
     /// Requests for keys whose hash is below are of use.
@@ -266,7 +280,7 @@ impl Division {
         let band = usize::from(slot.band);
         let band = &mut self.bands[band];
         band.waits.hit(age, band.unit);
-        self.hits += 1.0;
+        self.seen.hits += 1.0;
     }
 
     /// A key is gone: whether it would have been used again is not seen.
@@ -462,17 +476,17 @@ impl Division {
             }
         });
         self.clock.end_count();
-        self.window += passed;
+        self.seen.fills += passed;
         self.conclude(passed);
         let factor = 0.5f64.powf(passed / HALF_LIFE);
-        (self.window, self.hits) = (self.window * factor, self.hits * factor);
+        (self.seen.fills, self.seen.hits) = (self.seen.fills * factor, self.seen.hits * factor);
         self.bands.iter_mut().for_each(|band| band.fade(passed));
         self.fit(known);
     }
 
     fn conclude(&mut self, passed: f64) {
-        let sizes: Vec<_> = self.bands.iter().map(Band::observations).collect();
-        let is_known = self.hits >= HITS_LEAST && self.clock.now() >= FILLS_LEAST;
+        let sizes: Vec<_> = self.bands.iter().map(|band| band.observations(self.worth)).collect();
+        let is_known = self.seen.hits >= HITS_LEAST && self.clock.now() >= FILLS_LEAST;
         let Some(rates) = retention::rates(&sizes).filter(|_| is_known) else {
             // What is not seen any more is forgotten.
             let part = 1.0 - 0.5f64.powf(passed / HALF_LIFE);
@@ -482,7 +496,7 @@ impl Division {
         };
         // Hits are compared with what was expected, and nothing was before.
         let is_first = self.rates[0] <= 0.0;
-        let ages = (!is_first).then(|| retention::ages(&sizes, &rates, (self.window, self.capacity)));
+        let ages = (!is_first).then(|| retention::ages(&sizes, &rates, (self.seen.fills, self.capacity)));
         self.rates = rates;
         let Some(ages) = ages else { return };
         let part = 1.0 - 0.5f64.powf(passed / FOLLOWED_IN);
@@ -493,6 +507,23 @@ impl Division {
 
     pub(crate) fn flush(&mut self) {
         self.slots.iter_mut().for_each(|row| *row = Default::default());
+    }
+
+    /// How long items of each size should stay; empty as long as not enough is known.
+    pub(crate) fn ages(&self) -> Vec<SizeAge> {
+        let age = |band: &Band| Some(SizeAge { upto: band.upto, age: band.age?, kept: band.kept });
+        self.bands.iter().map(age).collect::<Option<Vec<_>>>().unwrap_or_default()
+    }
+
+    /// Continues with the ages that another server has learnt for the same sizes.
+    pub(crate) fn restore(&mut self, ages: &[SizeAge]) {
+        let bounds = self.bands.iter().map(|band| band.upto);
+        if !bounds.eq(ages.iter().map(|one| one.upto)) {
+            return;
+        }
+        for (band, SizeAge { age, kept, .. }) in self.bands.iter_mut().zip(ages) {
+            (band.age, band.kept) = (Some(age.clamp(AGES.0, AGES.1)), *kept);
+        }
     }
 
     /// How much an item's age counts; nothing as long as not enough is known.

@@ -218,7 +218,7 @@ fn counts_of_a_class_that_was_missing_are_not_counted_twice() {
 #[test]
 fn a_key_that_is_asked_for_again_before_it_is_stored_is_missed_once_and_one_that_is_changed_is_hit() {
     let mut served = Served::new();
-    let hits = |served: &Served| served.division.hits;
+    let hits = |served: &Served| served.division.seen.hits;
     served.pulse();
     let sampled = served.division.bands[0].threshold();
     let key = (0..).find(|key| hash(*key) < sampled).unwrap();
@@ -237,7 +237,7 @@ fn a_key_whose_item_has_become_longer_counts_among_the_longer_ones() {
     served.see(key, stored(90));
     served.see(key, What::Updated { weight: 900, expires: u32::MAX });
     let (row, way) = served.division.find(hash(key), Seconds(1)).unwrap();
-    assert_eq!((served.division.slots[row][way].band, served.division.hits), (1, 1.0));
+    assert_eq!((served.division.slots[row][way].band, served.division.seen.hits), (1, 1.0));
 }
 
 #[test]

@@ -101,6 +101,8 @@ pub(crate) struct Observations<'a> {
     pub(crate) expected: f64,
     /// How much more often keys are hit lately.
     pub(crate) trend: f64,
+    /// What a hit is worth.
+    pub(crate) worth: f64,
 }
 
 /// How often keys of all sizes are hit; `None` if none was.
@@ -131,6 +133,7 @@ pub(crate) fn rates(sizes: &[Observations<'_>]) -> Option<Rates> {
 /// Neighbouring steps that are kept together or not at all.
 #[derive(Clone, Copy, Debug)]
 struct Block {
+    /// Hits, each by its worth.
     hits: f64,
     byte_fills: f64,
     /// The age at which it ends.
@@ -171,8 +174,11 @@ impl Profile {
             sum += waited * size.bytes / window;
             held[step] = sum;
             let (hits, waited) = (hits + prior, waited + prior / rate);
-            let mut block =
-                Block { hits: hits * size.trend, byte_fills: waited * size.bytes, end: end(step) };
+            let mut block = Block {
+                hits: hits * size.trend * size.worth,
+                byte_fills: waited * size.bytes,
+                end: end(step),
+            };
             // A step with more hits than those before it is only to be had with these.
             while let Some(before) = blocks.pop_if(|before| before.density() < block.density()) {
                 block.hits += before.hits;
@@ -236,7 +242,7 @@ mod tests {
     const ALL: Rates = [1.0; STEPS];
 
     fn observations(waits: &Waits, bytes: f64) -> Observations<'_> {
-        Observations { waits, unit: 1.0, bytes, hits: 0.0, expected: 0.0, trend: 1.0 }
+        Observations { waits, unit: 1.0, bytes, hits: 0.0, expected: 0.0, trend: 1.0, worth: 1.0 }
     }
 
     /// Of keys that wait, a constant share is read by each age that is √2 times the one before.
@@ -280,6 +286,15 @@ mod tests {
         let held: f64 =
             sizes.iter().zip(ages).map(|(size, age)| Profile::of(size, &rates, 1.0).held(age)).sum();
         assert!((held / 2e7 - 1.0).abs() < 0.01, "{held}");
+    }
+
+    #[test]
+    fn items_of_all_sizes_stay_alike_where_bytes_count_and_keys_are_read_alike() {
+        let waits = halving(1e6);
+        let sizes = [100.0, 400.0].map(|bytes| Observations { worth: bytes, ..observations(&waits, bytes) });
+        let rates = rates(&sizes).unwrap();
+        let ages = ages(&sizes, &rates, (1.0, 2e7)).unwrap();
+        assert!((0.9..1.1).contains(&(ages[0] / ages[1])), "{ages:?}");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use guira_roster::{AUTO, Spec};
 
 use guira_slab::Policy;
 
-use crate::policy::{Arc, Auto, Belady, BucketClock, Engine, Lirs, Lru, PACE, TinyLfu, Window};
+use crate::policy::{Arc, Auto, Belady, BucketClock, Engine, Gdsf, Lirs, Lru, PACE, TinyLfu, Window, Worth};
 use crate::run::{self, Counters, Measure, Rules};
 use crate::stream::Stream;
 
@@ -123,6 +123,18 @@ const HERE: &[Entry] = &[
         made: Made::Here(&["high"], |spec, setup| {
             let high = spec.number("high", 1..=50)?.unwrap_or(1);
             Ok(setup.run(Lirs::new(setup.limit, setup.keys(), high)))
+        }),
+    },
+    Entry {
+        name: "gdsf",
+        about: "keeps items with many uses per byte, and so the most hits; worth=bytes, for the most bytes that hit (Cherkasova 1998)",
+        made: Made::Here(&["worth"], |spec, setup| {
+            let worth = match spec.value("worth") {
+                None | Some("objects") => Worth::Objects,
+                Some("bytes") => Worth::Bytes,
+                Some(value) => return Err(spec.not("worth", value, "objects or bytes")),
+            };
+            Ok(setup.run(Gdsf::new(setup.limit, setup.keys(), worth)))
         }),
     },
     Entry {

@@ -4,8 +4,12 @@ use crate::policy::change_by_requests;
 use guira_tests::scratch::Scratch;
 use guira_tests::server::wait_for;
 use guira_tests::{Client, Server, Setup};
+use std::fs::File;
+use std::io::Read as _;
 
 const ITEMS: usize = 300;
+/// The notes are in this part of a region's file.
+const HEAD_BYTES: u64 = 64 << 10;
 
 fn start(engine: &'static str, scratch: &Scratch, policy: &str) -> Server {
     setup(engine, scratch, policy).start_guira()
@@ -114,6 +118,41 @@ fn check_choice(engine: &'static str) {
     next.wait();
     let mut client = last.connect();
     assert_eq!(policy_of(&mut client), pair("fifo", "no"), "{engine}, by the options");
+}
+
+/// The lines of the advisor's conclusions in the region of a server that was stopped.
+fn learnt(scratch: &Scratch) -> Vec<String> {
+    // The head of the file has the notes; the file has the size of all memory that there can ever be.
+    let (mut region, file) = (Vec::new(), File::open(scratch.path().join("region")).unwrap());
+    file.take(HEAD_BYTES).read_to_end(&mut region).unwrap();
+    let find = |bytes: &[u8], what: &[u8]| bytes.windows(what.len()).position(|part| part == what);
+    let Some(at) = find(&region, b"learnt-policy ") else { return Vec::new() };
+    let text = String::from_utf8_lossy(&region[at..region.len().min(at + 4096)]).into_owned();
+    text.lines().take_while(|line| line.starts_with("learnt-")).map(str::to_owned).collect()
+}
+
+#[test]
+fn what_the_server_has_learnt_is_kept_by_servers_without_requests_and_used_by_others() {
+    let scratch = Scratch::new();
+    let server = start("memc3", &scratch, "auto");
+    let mut client = server.connect();
+    let first = fill(&mut client);
+    change_by_requests(&mut client, &first);
+    client.abandon();
+    server.stop("TERM");
+    let written = learnt(&scratch);
+    assert!(written.len() > 2 && written[0].starts_with("learnt-policy filled "), "{written:?}");
+    start("memc3", &scratch, "auto").stop("TERM");
+    assert_eq!(learnt(&scratch), written);
+    // The policy counts as changed only once: the next change needs no more evidence than before.
+    let server = start("memc3", &scratch, "auto");
+    let mut client = server.connect();
+    let changes = |lines: &[String]| lines[0].split(' ').nth(2).unwrap().parse::<f64>().unwrap();
+    (0..ITEMS).for_each(|_| client.exchange("get nothing\r\n", "END\r\n"));
+    client.abandon();
+    server.stop("TERM");
+    let after = learnt(&scratch);
+    assert!(changes(&after) < changes(&written) + 0.5, "{after:?} after {written:?}");
 }
 
 #[test]

@@ -25,14 +25,15 @@ use crate::engine::Quiet;
 use crate::error::LoadError;
 use crate::server::{Kind, Server, Spec};
 use equal::Fit;
+use guira_harness::scratch::Scratch;
 use guira_workload::SizeModel;
 pub(crate) use table::table;
-use traces::{Case, Extent};
+use traces::{Case, Extent, Recorded};
 
 const MIB: u64 = 1 << 20;
 
 /// The options of Guira in the comparison, added to those of every server. The first has none.
-const VARIANTS: &[(&str, &[&str])] = &[
+const VARIANTS: &[Variant] = &[
     (DEFAULT, &[]),
     ("classic", &["--engine", "classic"]),
     ("clock", &["--policy", "clock"]),
@@ -40,6 +41,7 @@ const VARIANTS: &[(&str, &[&str])] = &[
     ("sieve", &["--policy", "sieve"]),
     ("klru", &["--policy", "klru"]),
     ("lru", &["--policy", "lru"]),
+    ("seg-lru", &["--policy", "seg-lru"]),
 ];
 
 /// Guira without options.
@@ -55,6 +57,10 @@ pub(super) const CAPTION: &str = "Misses of real traces at equal resident size, 
 pub(super) struct Plan {
     /// A folder of traces that are not in the repository.
     folder: Option<PathBuf>,
+    /// The traces to measure, as NAME or NAME:PERCENT; empty for all.
+    cases: Vec<String>,
+    /// The variants of Guira to measure; empty for all.
+    variants: Vec<String>,
     /// The most requests of each trace.
     limit: Option<u64>,
 }
@@ -93,10 +99,35 @@ impl Missed {
     }
 }
 
+/// A name of Guira with some options in the tables, and the options.
+type Variant = (&'static str, &'static [&'static str]);
+
 struct Job<'a> {
     case: &'a Case,
     extent: Extent,
     percent: u64,
+    variants: &'a [Variant],
+}
+
+impl Plan {
+    fn wants(&self, trace: &str, percent: u64) -> bool {
+        let exact = format!("{trace}:{percent}");
+        self.cases.is_empty() || self.cases.iter().any(|case| *case == trace || *case == exact)
+    }
+
+    fn wants_trace(&self, trace: &Recorded) -> bool {
+        trace.percents.iter().any(|percent| self.wants(trace.name, *percent))
+    }
+
+    fn variants(&self) -> Result<Vec<Variant>, LoadError> {
+        let names = || VARIANTS.iter().map(|(name, _)| *name);
+        if let Some(unknown) = self.variants.iter().find(|wanted| names().all(|name| name != *wanted)) {
+            let known = names().collect::<Vec<_>>().join(", ");
+            return Err(LoadError::Options(format!("unknown variant {unknown:?}; use some of {known}")));
+        }
+        let is_wanted = |name: &str| self.variants.is_empty() || self.variants.iter().any(|one| one == name);
+        Ok(VARIANTS.iter().copied().filter(|(name, _)| is_wanted(name)).collect())
+    }
 }
 
 /// A message of a replaying thread.
@@ -108,13 +139,17 @@ enum Event {
 /// Replays all available traces.
 pub(super) fn run(bench: &mut Bench<'_>) -> Result<Vec<Missed>, LoadError> {
     let (options, folder) = (bench.options, bench.parameters.traces.clone());
-    let plan = Plan { folder, limit: bench.scale().or(None, Some(QUICK_REQUESTS)) };
-    let cases = traces::present(&plan, bench.log);
+    let limit = bench.scale().or(None, Some(QUICK_REQUESTS));
+    let (wanted, variants) = (bench.parameters.cases.clone(), bench.parameters.variants.clone());
+    let plan = Plan { folder, cases: wanted, variants, limit };
+    let variants = plan.variants()?;
+    let scratch = Scratch::new();
+    let cases = traces::present(&plan, scratch.path(), bench.log)?;
     let mut jobs = Vec::new();
     for case in &cases {
         let extent = case.extent()?;
-        let percents = case.trace.percents.iter();
-        jobs.extend(percents.map(|&percent| Job { case, extent, percent }));
+        let percents = case.trace.percents.iter().filter(|percent| plan.wants(case.trace.name, **percent));
+        jobs.extend(percents.map(|&percent| Job { case, extent, percent, variants: &variants }));
     }
     let left = Mutex::new(jobs.iter());
     let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
@@ -169,7 +204,7 @@ impl Job<'_> {
         }
         for kind in &options.servers {
             let Kind::Guira { binary, args } = kind else { continue };
-            for (name, more) in VARIANTS {
+            for (name, more) in self.variants {
                 let more = more.iter().map(|&word| word.to_owned());
                 let args = args.iter().cloned().chain(more).collect();
                 let kind = Kind::Guira { binary: binary.clone(), args };
@@ -262,5 +297,32 @@ impl Job<'_> {
             row.items
         );
         let _failed = events.send(Event::Line(line));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Plan, VARIANTS};
+
+    fn plan(cases: &[&str], variants: &[&str]) -> Plan {
+        let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+        Plan { cases: owned(cases), variants: owned(variants), ..Plan::default() }
+    }
+
+    #[test]
+    fn traces_are_wanted_by_name_or_with_one_size() {
+        let some = plan(&["P3", "OLTP:50"], &[]);
+        assert!(some.wants("P3", 10) && some.wants("OLTP", 50));
+        assert!(!some.wants("OLTP", 5) && !some.wants("P", 50));
+        assert!(plan(&[], &[]).wants("P3", 10));
+    }
+
+    #[test]
+    fn variants_are_found_by_name_and_unknown_ones_refused() {
+        assert_eq!(plan(&[], &[]).variants().unwrap(), VARIANTS);
+        let names: Vec<&str> =
+            plan(&[], &["lru", "guira"]).variants().unwrap().iter().map(|one| one.0).collect();
+        assert_eq!(names, ["guira", "lru"]);
+        assert!(plan(&[], &["mru"]).variants().unwrap_err().to_string().contains("seg-lru"));
     }
 }

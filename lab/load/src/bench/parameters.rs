@@ -39,12 +39,16 @@ pub struct Parameters {
     pub engines: Vec<String>,
     /// A folder of traces that are not in the repository.
     pub traces: Option<PathBuf>,
+    /// The traces of the misses, as NAME or NAME:PERCENT, and the variants of Guira; empty for all.
+    pub cases: Vec<String>,
+    pub variants: Vec<String>,
     /// Another guira, whose instructions are counted too.
     pub against: Option<PathBuf>,
 }
 
 impl Parameters {
     pub(super) fn new(scale: Scale) -> Self {
-        Self { scale, engines: ENGINES.map(str::to_owned).to_vec(), traces: None, against: None }
+        let engines = ENGINES.map(str::to_owned).to_vec();
+        Self { scale, engines, traces: None, cases: Vec::new(), variants: Vec::new(), against: None }
     }
 }

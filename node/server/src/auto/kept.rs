@@ -1,9 +1,10 @@
-//! The policy across a stop or a takeover, if the options say `auto`: a line among the notes that are kept with the items.
+//! The policy and the advisor's conclusions across a stop or a takeover: lines among the notes that are kept with the items.
 //!
 //! `policy auto NAME:key=value,…` if the server has chosen it, `policy command NAME:key=value,…` if a command has. All other notes are
-//! lines of a name and a number, so that a version that does not know this line ignores it.
+//! lines of a name and a number, so that a version that does not know this line ignores it. The lines of [`Conclusions`] follow.
 
 use super::{Owner, PolicyOwner};
+use guira_advice::{Advisor, Conclusions};
 use guira_contract::{Control, Spec};
 
 const NAME: &str = "policy ";
@@ -41,6 +42,18 @@ pub(crate) fn read(written: &[u8], owner: &PolicyOwner, control: &impl Control) 
     }
     if by == COMMAND {
         owner.replace(Owner::Operator);
+    }
+}
+
+/// Writes the conclusions of the advisor.
+pub(crate) fn write_learnt(advisor: Option<&Advisor>) -> Vec<u8> {
+    advisor.map_or_else(Vec::new, |advisor| advisor.conclusions().to_string().into_bytes())
+}
+
+/// Passes the advisor the conclusions that were written. To be called before the workers start.
+pub(crate) fn read_learnt(written: &[u8], advisor: Option<&Advisor>) {
+    if let Some(advisor) = advisor {
+        advisor.restore(Conclusions::read(&String::from_utf8_lossy(written)));
     }
 }
 

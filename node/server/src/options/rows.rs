@@ -17,6 +17,7 @@ use super::value::{AdminAddress, Delimiter, FileMode, yes};
 use super::{default_memory, listen_default, policies};
 use crate::direct::Interface;
 use crate::size::Size;
+use guira_advice::Worth;
 use guira_roster::{
     Choice, DEFAULT_ENGINE, DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, RegionPlace, SHORT_LIVED_MAX,
 };
@@ -251,6 +252,10 @@ super::options! {
         /// Disable the sampling of requests for the choice of the policy and, from 43MiB on, for stats mrc; this saves
         /// a sixty-fourth of the memory. The policy auto then keeps its first policy
         disable_advice: bool = false, "BOOL";
+
+        /// Aim of the policy auto and of the division of memory among item sizes: objects, few reads that miss, or
+        /// bytes, few bytes that are missed
+        worth: Worth = Worth::Objects, "AIM", names(|| Worth::NAMES.to_vec()), stats("worth");
 
         /// Disable the sampling of requests for the most requested keys (stats topkeys); disable-dumping implies it
         disable_top_keys: bool = false, "BOOL", stats("top_keys_enabled" => |o| Some(yes(o.shows_top_keys())));

@@ -2,6 +2,7 @@
 
 use crate::direct::Interface;
 use crate::size::Size;
+use guira_advice::Worth;
 use guira_roster::RegionPlace;
 use guira_serving::{AtLimit, Listen, Speaks};
 use guira_transport::{CipherList, MinVersion, VerifyMode};
@@ -142,6 +143,7 @@ parsed! {
     RegionPlace: Text, Some("a path, or a name of letters, digits, '.', '_' and '-'");
     MinVersion: Text, None;
     CipherList: Text, None;
+    Worth: Text, None;
 }
 
 impl Value for Size {

@@ -79,7 +79,8 @@ impl Host for Starting<'_> {
 
 /// The notes that the server stores in a region beside the items.
 fn notes(parts: &Parts, control: &impl Control) -> Vec<u8> {
-    [saved_counters::write(&parts.statistics), kept::write(&parts.policy_owner, control)].concat()
+    let learnt = kept::write_learnt(parts.observers.advisor.as_deref());
+    [saved_counters::write(&parts.statistics), kept::write(&parts.policy_owner, control), learnt].concat()
 }
 
 impl<E: Engine + Clone> Held for E {
@@ -141,6 +142,7 @@ fn start_with<E: Engine + Clone>(
     let parts = Parts::new(host, clock, options, hub, meters, background, &chunks);
     saved_counters::read(notes, &parts.statistics);
     kept::read(notes, &parts.policy_owner, engine);
+    kept::read_learnt(notes, parts.observers.advisor.as_deref());
     let incoming = std::mem::take(&mut bringing.incoming);
     let arrivals = arrivals(incoming, &parts, &ports);
     register(&parts.host.registry, &ports, &udp)?;

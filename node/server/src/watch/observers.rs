@@ -23,7 +23,7 @@ impl Observers {
         let delimiter = options.prefix_delimiter.map(|delimiter| delimiter.0);
         let end = delimiter.unwrap_or(DEFAULT_DELIMITER);
         let budget = MemorySplit::of(options, options.memory.0).advice;
-        let advisor = || Advisor::new(budget, end, (subjects(options), chunks));
+        let advisor = || Advisor::new(budget, end, (subjects(options), chunks)).aiming_at(options.worth);
         let top_keys = || TopKeys::new(top_keys_budget(options.memory.0), options.workers, end, now);
         Observers {
             hub,
