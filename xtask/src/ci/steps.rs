@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::tools::{cargo, command, everything, packages_with, programs, target_folder};
-use super::{Plan, Step, Work, clients, python, simulation, soak, suites};
+use super::{Plan, Step, Work, arm64, clients, python, simulation, soak, suites};
 use crate::package;
 
 /// Crates that may have loom tests, with their folders.
@@ -42,6 +42,7 @@ pub(crate) fn ci() -> Plan {
         Step { name: "soak", work: soak::short },
         Step { name: "simulation", work: simulation::short },
         Step { name: "loom", work: loom },
+        Step { name: "arm64", work: arm64::short },
     ];
     Plan { stages, side_by_side }
 }
