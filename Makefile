@@ -4,6 +4,7 @@
 #   make check     format, rules, clippy, unit tests of the crates you changed: a minute or two
 #   make test      everything that continuous integration checks
 #   make soak      what is too long for every change: more clients; load, full memory, kills and takeovers with every engine
+#   make arm64     the tests of Guira for arm64, by an emulator of the processor
 #   make sanitize  the tests of the crates with unsafe under the address and thread sanitizers
 #   make bench     compare servers under the project's loads
 #   make papers    measure again what the papers claim, and write docs/results/papers.md
@@ -14,7 +15,7 @@ CARGO ?= cargo
 ARGS ?=
 SERVER = $(or $(CARGO_TARGET_DIR),target)/quick/guira
 
-.PHONY: serve compilers check test soak sanitize bench papers package prerequisites soak-prerequisites
+.PHONY: serve compilers check test soak arm64 sanitize bench papers package prerequisites soak-prerequisites arm64-prerequisites
 
 serve: compilers
 	$(CARGO) build --profile quick --package guira --no-default-features
@@ -38,6 +39,9 @@ test: prerequisites
 soak: soak-prerequisites
 	$(CARGO) xtask soak
 
+arm64: arm64-prerequisites
+	$(CARGO) xtask arm64
+
 sanitize:
 	$(CARGO) xtask sanitize
 
@@ -49,20 +53,25 @@ papers: prerequisites
 	$(CARGO) build --release --bin guira
 	$(CARGO) run --release --manifest-path papers/Cargo.toml
 
+# ARCH=arm64: for arm64, in target/package-arm64.
 package:
-	$(CARGO) xtask package
+	$(CARGO) xtask package $(if $(ARCH),--arch $(ARCH))
 
 # What the tests use besides Rust, as program:package or file:package. In a container without an init system the
 # packages start no service.
 TEST_NEEDS = memcached:memcached mariadbd:mariadb-server etcd:etcd-server etcdctl:etcd-client /usr/lib/postgresql/*/bin/initdb:postgresql memccapable:libmemcached-tools openssl:openssl ip:iproute2 dpkg-shlibdeps:dpkg-dev promtool:prometheus systemd-sysusers:systemd-standalone-sysusers
 SOAK_NEEDS = /usr/sbin/collectd:collectd-core go:golang-go node:nodejs npm:npm chromium:chromium /usr/lib/*/sasl2/libplain.so:libsasl2-modules debootstrap:debootstrap lintian:lintian podman:podman crun:crun
+ARM64_NEEDS = aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu /usr/aarch64-linux-gnu/lib/libc.so:libc6-dev-arm64-cross
 
 # Installs it when it can, otherwise says what is missing: steps without it are skipped, each with one line.
 prerequisites:
 	$(call install,$(TEST_NEEDS))
 
-soak-prerequisites: prerequisites
+soak-prerequisites: prerequisites arm64-prerequisites
 	$(call install,$(SOAK_NEEDS))
+
+arm64-prerequisites:
+	$(call install,$(ARM64_NEEDS))
 
 define install
 	@missing=""; \

@@ -11,6 +11,7 @@
 //! * `cargo xtask sanitize` – the tests of the crates with `unsafe` under the sanitizers.
 //! * `cargo xtask simulate` – regions in a simulated machine: see docs/develop/simulation.md.
 //! * `cargo xtask soak` – what is too long for every change, `make soak` calls it.
+//! * `cargo xtask arm64` – the tests of Guira for arm64, `make arm64` calls it: see `ci::arm64`.
 #![forbid(unsafe_code)]
 
 mod ci;
@@ -23,7 +24,7 @@ use std::process::ExitCode;
 
 use ci::Unable;
 
-const USAGE: &str = "usage: cargo xtask tidy | check | docs | dist | chart | wheel | package [STEP…] | ci [STEP…] | sanitize [STEP…] | soak [STEP…] [--seed N] | simulate [--scenario NAME] [--seed N] [--seeds N] [--seconds N] [--again N] [--first N] [--trace] [--plant NAME] [--without KIND,…] [--clients N] [--shrink] [--bugs]";
+const USAGE: &str = "usage: cargo xtask tidy | check | docs | dist | chart | wheel | package [STEP…] [--arch arm64] | ci [STEP…] | sanitize [STEP…] | soak [STEP…] [--seed N] | arm64 [STEP…] | simulate [--scenario NAME] [--seed N] [--seeds N] [--seconds N] [--again N] [--first N] [--trace] [--plant NAME] [--without KIND,…] [--clients N] [--shrink] [--bugs]";
 
 fn main() -> ExitCode {
     let arguments = std::env::args().skip(1).collect::<Vec<_>>();
@@ -45,12 +46,13 @@ fn main() -> ExitCode {
         "dist" if rest.is_empty() => ci::run(&root, vec![ci::dist::step()], rest, Unable::Fails),
         "chart" if rest.is_empty() => ci::run(&root, vec![package::chart::write()], rest, Unable::Fails),
         "wheel" if rest.is_empty() => ci::python::wheel(&root),
-        "package" => ci::run(&root, package::steps(), rest, Unable::Fails),
+        "package" => ci::run(&root, package::steps(), package::machine::steps_of(rest), Unable::Fails),
         "image-root" if rest.is_empty() => ci::run(&root, package::image_root(), rest, Unable::Fails),
         "check" if rest.is_empty() => ci::run(&root, ci::steps::check(), rest, Unable::Skips),
         "ci" => ci::run(&root, ci::steps::ci(), rest, Unable::Skips),
         "sanitize" => ci::run(&root, ci::sanitize::steps(), rest, Unable::Skips),
         "simulate" => ci::simulation::run(&root, rest),
+        "arm64" => ci::run(&root, ci::arm64::steps(), rest, Unable::Fails),
         "soak" => ci::run(&root, ci::soak::steps(), ci::soak::chosen(rest), Unable::Skips),
         _ => fail(USAGE),
     }

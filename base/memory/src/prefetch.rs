@@ -7,6 +7,15 @@ pub fn prefetch<T>(address: *const T) {
         // SAFETY: a prefetch of any address is a hint and never faults.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: a prefetch of any address is a hint and never faults.
+    unsafe {
+        std::arch::asm!(
+            "prfm pldl1keep, [{address}]",
+            address = in(reg) address,
+            options(nostack, preserves_flags, nomem)
+        );
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     let _ = address;
 }

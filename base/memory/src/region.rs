@@ -8,6 +8,7 @@ use rustix::mm::{
     Advice, MapFlags, MlockFlags, MsyncFlags, ProtFlags, madvise, mlock_with, mmap, mmap_anonymous, msync,
     munlock, munmap,
 };
+use rustix::param::page_size;
 use std::ffi::c_void;
 use std::fs::File;
 use std::io;
@@ -64,6 +65,22 @@ pub enum HugePages {
     No,
 }
 
+impl HugePages {
+    /// Huge pages, if they have 2 MiB. A system with pages of 16 or 64 KiB, as arm64 may have, would commit 32 or
+    /// 512 MiB for one store.
+    pub fn of_2_mib() -> Self {
+        if page_size() == SMALLEST_PAGE { HugePages::Requested } else { HugePages::No }
+    }
+
+    /// The system commits memory in steps of this many bytes.
+    pub fn commit_step(self) -> usize {
+        match self {
+            HugePages::Requested => HUGE,
+            HugePages::No => page_size(),
+        }
+    }
+}
+
 /// A range of address space, reserved at once and committed by the system as it is touched.
 ///
 /// It is never truncated or partly unmapped while it lives, so any offset below [`Region::reserved`] can be read at
@@ -92,8 +109,8 @@ unsafe impl Sync for Region {}
 
 /// The alignment of a Region, and of everything that should start on a huge page.
 const HUGE: usize = 2 << 20;
-/// The granularity in which the system commits memory and file systems allocate.
-const SYSTEM_PAGE: usize = 4096;
+/// The smallest page that a system commits memory in. Its pages may have 16 or 64 KiB.
+const SMALLEST_PAGE: usize = 4096;
 
 impl Region {
     /// Reserves `bytes` (rounded up to 2 MiB) of zeroed anonymous memory. Nothing is committed until touched.
@@ -282,8 +299,9 @@ impl Region {
         let Some(file) = &self.file else {
             return true;
         };
-        let from = at / SYSTEM_PAGE * SYSTEM_PAGE;
-        let to = (at + length).next_multiple_of(SYSTEM_PAGE).min(self.reserved);
+        // A store to a page allocates all of it.
+        let from = at / page_size() * page_size();
+        let to = (at + length).next_multiple_of(page_size()).min(self.reserved);
         file.allocate(from, to.saturating_sub(from))
     }
 
@@ -335,7 +353,7 @@ impl Region {
     /// # Panics
     /// If the range does not lie in the Region.
     pub fn commit(&self, at: usize, length: usize) {
-        for page in (at / SYSTEM_PAGE * SYSTEM_PAGE..at + length).step_by(SYSTEM_PAGE) {
+        for page in (at / page_size() * page_size()..at + length).step_by(page_size()) {
             let word = self.word(Offset::from_bytes(page as u64));
             // Whatever it comes to: what is not zero was committed before.
             let _ = word.compare_exchange(0, 0, Ordering::Relaxed, Ordering::Relaxed);
@@ -364,9 +382,10 @@ impl Region {
         Ok(())
     }
 
-    /// Gives memory back to the system; it reads as zero from now on. `at` and `length` are multiples of 4096. A file
-    /// gets a hole; if the file system does not support holes, zeroes, which take space in the file, but memory only
-    /// as long as the system can spare it.
+    /// Gives memory back to the system; it reads as zero from now on. `at` and `length` are multiples of 4096. Of
+    /// larger pages of the system only those that lie wholly in the range are given back, and the rest is erased. A
+    /// file gets a hole; if the file system does not support holes, zeroes, which take space in the file, but memory
+    /// only as long as the system can spare it.
     ///
     /// # Errors
     /// The error of `madvise` or `fallocate`.
@@ -375,25 +394,45 @@ impl Region {
     /// If the range does not lie in the Region.
     pub fn discard(&self, at: usize, length: usize) -> io::Result<()> {
         assert!(at.checked_add(length).is_some_and(|end| end <= self.reserved));
-        // SAFETY: `at` lies in the mapping, as checked.
-        let first = unsafe { self.base.add(at) };
-        let first: *mut c_void = first.as_ptr().cast();
         if let Some(file) = &self.file {
             if !file.make_hole(at, length)? {
                 self.erase(at, length);
             }
             return Ok(());
         }
-        if self.swap == Swap::Never {
-            return discard_locked(first, length);
-        }
-        // SAFETY: our own mapping; its words are atomics, for which the system's zeroes are one more writer.
-        unsafe { madvise(first, length, Advice::LinuxDontNeed) }?;
+        let [before, whole, after] = in_pages(at..at + length, page_size());
+        self.discard_pages(whole)?;
+        self.erase(before.start, before.len());
+        self.erase(after.start, after.len());
         Ok(())
     }
 }
 
+/// A range in three parts: the whole pages in it, and what lies before and after those. The system would give back every
+/// page that a range ends in.
+fn in_pages(range: Range<usize>, page: usize) -> [Range<usize>; 3] {
+    let first = range.start.next_multiple_of(page).min(range.end);
+    let last = (range.end / page * page).max(first);
+    [range.start..first, first..last, last..range.end]
+}
+
 impl Region {
+    /// Gives whole pages of anonymous memory back. The range lies in the Region.
+    fn discard_pages(&self, pages: Range<usize>) -> io::Result<()> {
+        if pages.is_empty() {
+            return Ok(());
+        }
+        // SAFETY: the range lies in the mapping, as the caller has checked.
+        let first = unsafe { self.base.add(pages.start) };
+        let first: *mut c_void = first.as_ptr().cast();
+        if self.swap == Swap::Never {
+            return discard_locked(first, pages.len());
+        }
+        // SAFETY: our own mapping; its words are atomics, for which the system's zeroes are one more writer.
+        unsafe { madvise(first, pages.len(), Advice::LinuxDontNeed) }?;
+        Ok(())
+    }
+
     fn erase(&self, at: usize, length: usize) {
         for at in (at..at + length).step_by(WORD) {
             words::store(self.word(Offset::from_bytes(at as u64)), 0);
@@ -438,6 +477,30 @@ mod tests {
         assert_eq!(words::load(region.word(at)), 7);
         region.discard(8192, 4096).unwrap();
         assert_eq!(words::load(region.word(at)), 0);
+    }
+
+    #[test]
+    fn memory_beside_what_is_discarded_is_kept_whatever_the_pages_of_the_system() {
+        let region = Region::anonymous(1 << 20, HugePages::No).unwrap();
+        let word = |at: usize| region.word(Offset::from_bytes(at as u64));
+        let ends = [(0, 4096), (4096, 4096), (65_536, 4096), (61_440, 73_728), (8192, 258_048), (4096, 0)];
+        for (at, length) in ends {
+            (0..1 << 20).step_by(4096).for_each(|at| words::store(word(at), 7));
+            region.discard(at, length).unwrap();
+            for place in (0..1 << 20).step_by(4096) {
+                let expected = if (at..at + length).contains(&place) { 0 } else { 7 };
+                assert_eq!(words::load(word(place)), expected, "{place} of {at} and {length}");
+            }
+        }
+    }
+
+    #[test]
+    fn only_whole_pages_of_a_range_are_given_back() {
+        assert_eq!(in_pages(4096..12_288, 4096), [4096..4096, 4096..12_288, 12_288..12_288]);
+        assert_eq!(in_pages(4096..204_800, 65_536), [4096..65_536, 65_536..196_608, 196_608..204_800]);
+        assert_eq!(in_pages(0..4096, 65_536), [0..0, 0..0, 0..4096]);
+        assert_eq!(in_pages(4096..8192, 65_536), [4096..8192, 8192..8192, 8192..8192]);
+        assert_eq!(in_pages(8192..69_632, 65_536), [8192..65_536, 65_536..65_536, 65_536..69_632]);
     }
 
     #[test]

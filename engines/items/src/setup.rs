@@ -183,10 +183,13 @@ impl EngineOptions {
         Ok(())
     }
 
-    /// Whether memory is committed in huge pages.
+    /// Whether memory is committed in huge pages: never where those are larger than 2 MiB.
     pub fn huge_pages(&self) -> HugePages {
         let usual = if self.memory > SMALL_CACHE { HugePages::Requested } else { HugePages::No };
-        self.huge_pages.unwrap_or(usual)
+        match self.huge_pages.unwrap_or(usual) {
+            HugePages::Requested => HugePages::of_2_mib(),
+            HugePages::No => HugePages::No,
+        }
     }
 }
 

@@ -3,8 +3,8 @@
 use crate::counts::Registry;
 use crate::setup::{EngineOptions, Hashing, OpenError, Residence};
 use guira_contract::{CloseError, EvictionWatcher, KeyHash, ResizeError};
+use guira_memory::Region;
 use guira_memory::lasting::{EngineStates, HandedRegion, NOTES_MAX, RegionFile};
-use guira_memory::{HugePages, MIB, Region};
 use guira_sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use guira_sync::clock::{Seconds, TimeBase};
 use guira_sync::lock::OnceLock;
@@ -79,7 +79,7 @@ impl Shell {
             region.lock().map_err(|source| OpenError::Lock { bytes: region.reserved(), source })?;
         }
         // A page of the system that was touched anywhere is committed as a whole.
-        let commit_step = if options.huge_pages() == HugePages::Requested { 2 * MIB } else { 4096 };
+        let commit_step = options.huge_pages().commit_step();
         let seed = if let Hashing::Seeded(seed) = options.hashing { seed } else { 0 };
         Ok(Shell {
             region: Arc::new(region),

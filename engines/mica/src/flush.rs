@@ -107,6 +107,9 @@ impl Flushes {
     ) -> Result<(), FlushBusy> {
         let _flushing = self.flushing.lock();
         let (before, clean_since) = (self.of_prefixes(), clean_since());
+        // Acquire fence: pairs with the Release in `Partition::cleaned`. A reader that finds the slot of a prefix free, which is stored
+        // below, sees that the items which it killed have gone.
+        fence(Ordering::Acquire);
         debug_assert!(before - clean_since < u64::from(GENERATIONS), "no more are begun");
         self.prefixes.forget_before(generation_after(clean_since), generation_after(before));
         let is_generation_left = before + 1 - clean_since < u64::from(GENERATIONS);

@@ -137,12 +137,14 @@ impl<S: ItemStore> Partition<S> {
     /// How many flushes of prefixes need not be thought of here.
     #[inline(always)]
     pub(crate) fn clean_since(&self) -> u64 {
-        // Relaxed: who sees an old number only looks more closely.
+        // Relaxed: who sees an old number only looks more closely. Who sees a new one has an Acquire fence after it, before it looks
+        // whether the items that have gone were what it has read (`Bucket::is_still`), or forgets prefixes (`Flushes::flush_prefixes`).
         self.clean_since.load(Ordering::Relaxed)
     }
 
     /// All items here were stored, or stamped, after this many flushes of prefixes. A crawl may end after a flush of everything that knows of more.
     pub(crate) fn cleaned(&self, flushes: u64) {
+        // Release: pairs with the Acquire fences of those who see the number: they see what the crawl has removed.
         self.clean_since.fetch_max(flushes, Ordering::Release);
     }
 

@@ -9,8 +9,8 @@
 use crate::entry::UNITS_MAX;
 use crate::index::{BUCKET_BYTES, FIRST_BUCKETS, SPARE_PART};
 use crate::options::{MAX_PARTITIONS, MicaOptions};
+use guira_memory::MIB;
 use guira_memory::lasting::HEAD_BYTES;
-use guira_memory::{HugePages, MIB};
 use guira_sync::words::WORD;
 
 /// Where everything lies, in bytes from the start of the Region.
@@ -91,7 +91,7 @@ impl Plan {
     pub(crate) fn partitions(options: &MicaOptions) -> usize {
         let memory = options.engine.memory - arriving(options.engine.memory, options.engine.max_item_size);
         let least = LARGEST_ITEMS * options.engine.max_item_size.max(1);
-        let step = commit_step(options.engine.huge_pages());
+        let step = options.engine.huge_pages().commit_step();
         let most = (memory / least.max(LEAST_STEPS * step)).max(1);
         let wanted = options.partitions.clamp(1, MAX_PARTITIONS).next_power_of_two();
         wanted.min(1 << most.ilog2())
@@ -138,11 +138,6 @@ pub(crate) fn arriving(memory: usize, max_item_size: usize) -> usize {
     // An item takes half of a partition at most: a third of memory, if there is one partition beside a reserve of that third.
     let largest = max_item_size.min(memory / 3);
     (memory / ARRIVING_PART).max(2 * max_item_size).min(memory / 4).max(largest)
-}
-
-/// The system commits memory in steps of this many bytes.
-fn commit_step(pages: HugePages) -> usize {
-    if pages == HugePages::Requested { 2 * MIB } else { 4096 }
 }
 
 #[cfg(all(test, not(guira_loom)))]

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::tools::{command, target_folder};
 use super::{Step, Work};
-use crate::package::{SHIPPED, shipped};
+use crate::package::machine::{GUIRA, Machine};
 
 /// Where the programs are put.
 pub(crate) const FOLDER: &str = "dist";
@@ -16,19 +16,29 @@ pub(crate) fn step() -> Step {
 }
 
 fn work(root: &Path) -> Work {
-    let target = target_folder(root);
-    let (built, dist) = (target.join(SHIPPED).join("release"), target.join(FOLDER));
+    let machine = match Machine::chosen(root) {
+        Ok(machine) => machine,
+        Err(reason) => return Work::Skip(reason),
+    };
+    let (built, dist) = (machine.built(root), target_folder(root).join(machine.folder(FOLDER)));
     if let Err(error) = std::fs::create_dir_all(&dist) {
         return Work::Skip(format!("cannot create {}: {error}", dist.display()));
     }
     let path = |folder: &Path, name: &str| folder.join(name).to_string_lossy().into_owned();
-    let (guira, lab) = (path(&built, "guira"), path(&built, "guira-lab"));
-    let (stripped, debug) = (path(&dist, "guira"), path(&dist, "guira.debug"));
-    Work::Commands(vec![
-        shipped(root, &["build", "--release", "--locked", "--package", "guira", "--package", "guira-lab"]),
-        command(&["objcopy", "--only-keep-debug", &guira, &debug]),
-        command(&["strip", "--strip-debug", "-o", &stripped, &guira]),
-        command(&["objcopy", &format!("--add-gnu-debuglink={debug}"), &stripped]),
-        command(&["strip", "--strip-debug", "-o", &path(&dist, "guira-lab"), &lab]),
-    ])
+    let guira = path(&built, GUIRA);
+    let (stripped, debug) = (path(&dist, GUIRA), path(&dist, "guira.debug"));
+    let [strip, objcopy] = ["strip", "objcopy"].map(|tool| machine.tool(tool));
+    let packages = machine.programs().iter().flat_map(|name| ["--package", name]);
+    let words: Vec<&str> = ["build", "--release", "--locked"].into_iter().chain(packages).collect();
+    let mut commands = vec![
+        machine.shipped(root, &words),
+        command(&[&objcopy, "--only-keep-debug", &guira, &debug]),
+        command(&[&strip, "--strip-debug", "-o", &stripped, &guira]),
+        command(&[&objcopy, &format!("--add-gnu-debuglink={debug}"), &stripped]),
+    ];
+    let others = machine.programs().iter().filter(|name| **name != GUIRA);
+    commands.extend(
+        others.map(|name| command(&[&strip, "--strip-debug", "-o", &path(&dist, name), &path(&built, name)])),
+    );
+    Work::Commands(commands)
 }

@@ -1,6 +1,8 @@
 //! Steps of continuous integration: each runs commands, or says in one line why it cannot.
 
+pub(crate) mod arm64;
 mod clients;
+mod debian;
 pub(crate) mod dist;
 mod fuzz;
 mod mysql;

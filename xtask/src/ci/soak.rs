@@ -5,7 +5,7 @@ use std::process::Command;
 
 use super::pool::Job;
 use super::tools::{cargo, command, programs, target_folder};
-use super::{Step, Work, clients, fuzz, mysql};
+use super::{Step, Work, arm64, clients, fuzz, mysql};
 use crate::package;
 
 /// What begins a seed on the command line.
@@ -26,10 +26,12 @@ pub(crate) fn steps() -> Vec<Step> {
         Step { name: "router", work: router },
         package::chart::rendered(),
         package::soak(),
+        package::soak_arm64(),
         package::reproducible::step(),
         Step { name: "router-kills", work: |_| Work::Commands(ignored_tests("router")) },
         Step { name: "invalidator-kills", work: |_| Work::Commands(ignored_tests("invalidator")) },
         Step { name: "mysql", work: mysql::tests },
+        Step { name: "arm64", work: arm64::soak },
         Step { name: "regions", work: |_| Work::Commands(ignored_tests("client")) },
         Step { name: "demo", work: demo },
         Step { name: "simulation", work: simulation },

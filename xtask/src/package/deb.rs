@@ -3,9 +3,9 @@
 use super::files::{self, DOCUMENTS, HOST, Row};
 use super::kit::Kit;
 use super::licenses;
+use super::machine::{GUIRA, LAB};
 use super::sbom::{Form, Program};
 use super::tree::Tree;
-use super::{GUIRA, LAB};
 
 /// The revision of a package behind the version of what it contains.
 const REVISION: u32 = 1;
@@ -32,7 +32,8 @@ const PACKAGES: [Package; 2] = [
 /// Writes `NAME_VERSION_ARCHITECTURE.deb` of each package.
 pub(super) fn make(kit: &Kit) -> Result<(), String> {
     kit.shell(&kit.out, "rm -f *.deb")?;
-    PACKAGES.iter().try_for_each(|package| package.make(kit))
+    let packed = PACKAGES.iter().filter(|package| kit.machine.programs().contains(&package.name));
+    packed.into_iter().try_for_each(|package| package.make(kit))
 }
 
 impl Package {
@@ -61,13 +62,8 @@ impl Package {
         tree.write(&format!("{doc}/changelog.Debian"), 0o644, self.changelog(kit, version)?)?;
         let zipped = [licenses::NAME, licenses::OF_RUST, "changelog", "changelog.Debian"];
         let zipped = zipped.map(|file| format!("{doc}/{file}")).join(" ");
-        kit.shell(
-            tree.folder(),
-            &format!(
-                "strip --remove-section=.comment usr/bin/{name}; gzip -9n usr/share/man/man1/* {zipped}"
-            ),
-        )
-        .map(drop)
+        kit.strip(tree.folder(), &format!("usr/bin/{name}"))?;
+        kit.shell(tree.folder(), &format!("gzip -9n usr/share/man/man1/* {zipped}")).map(drop)
     }
 
     /// The folder of what dpkg reads: who it is, what it needs, what is configuration, sums, and scripts.
@@ -81,7 +77,7 @@ impl Package {
         let control = std::fs::read_to_string(source.join("control")).map_err(|error| error.to_string())?;
         let control = control
             .replace("@VERSION@", version)
-            .replace("@ARCHITECTURE@", &kit.shell(&kit.out, "dpkg --print-architecture")?)
+            .replace("@ARCHITECTURE@", kit.machine.debian())
             .replace("@SIZE@", &size)
             .replace("@DEPENDS@", &self.libraries(kit)?);
         let configuration = self.files.iter().copied().flatten().filter(|row| row.1.starts_with("etc/"));
@@ -105,10 +101,13 @@ impl Package {
         source.write("debian/control", 0o644, "Source: guira\n\nPackage: guira\nArchitecture: any\n")?;
         let found = kit.shell(
             source.folder(),
-            &format!("dpkg-shlibdeps -O '{}'", kit.dynamic.join(self.name).display()),
+            &format!("{} '{}'", kit.machine.shlibdeps(), kit.dynamic.join(self.name).display()),
         )?;
         let depends = found.lines().find_map(|line| line.strip_prefix("shlibs:Depends="));
-        depends.map(str::to_owned).ok_or(format!("dpkg-shlibdeps says nothing of the libraries: {found}"))
+        // The libraries of a cross compiler lie in packages of their own.
+        depends
+            .map(|it| it.replace("-arm64-cross", "").replace(":arm64", ""))
+            .ok_or(format!("dpkg-shlibdeps says nothing of the libraries: {found}"))
     }
 
     fn changelog(&self, kit: &Kit, version: &str) -> Result<String, String> {

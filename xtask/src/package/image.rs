@@ -8,9 +8,9 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::GUIRA;
 use super::kit::Kit;
 use super::licenses;
+use super::machine::GUIRA;
 use super::sbom::{Form, Program};
 use super::tree::Tree;
 
@@ -32,7 +32,7 @@ pub(super) fn fill(kit: &Kit) -> Result<(), String> {
     tree.write("etc/group", 0o644, format!("root:x:0:\n{USER}\n"))?;
     tree.copy(&kit.root.join("LICENSE"), "usr/share/doc/guira/LICENSE", 0o644)?;
     licenses::put(kit, &tree, Program { name: GUIRA, form: Form::Static }, "usr/share/doc/guira/")?;
-    kit.shell(tree.folder(), "strip --remove-section=.comment usr/local/bin/guira").map(drop)
+    kit.strip(tree.folder(), "usr/local/bin/guira")
 }
 
 /// Writes `guira-image.tar`.
@@ -50,7 +50,7 @@ pub(super) fn make(kit: &Kit) -> Result<(), String> {
     let text = fs::read_to_string(kit.root.join(DOCKERFILE)).map_err(|error| error.to_string())?;
     let created = kit.shell(&kit.out, &format!("date -u -d @{} +%FT%TZ", kit.epoch))?;
     let config = json!({
-        "architecture": "amd64",
+        "architecture": kit.machine.debian(),
         "os": "linux",
         "created": created,
         "config": started(&text)?,

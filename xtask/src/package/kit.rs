@@ -7,6 +7,7 @@ use crate::ci::tools::target_folder;
 use crate::workspace;
 
 use super::STATIC;
+use super::machine::Machine;
 use crate::ci::dist;
 
 #[derive(Clone, Debug)]
@@ -18,6 +19,7 @@ pub(super) struct Kit {
     pub(super) dynamic: PathBuf,
     /// The folder of the program that needs nothing.
     pub(super) standalone: PathBuf,
+    pub(super) machine: Machine,
     pub(super) version: String,
     /// How hard is compressed, up to 9.
     pub(super) effort: u32,
@@ -29,20 +31,27 @@ pub(super) struct Kit {
 
 impl Kit {
     /// With binaries as they are released.
-    pub(super) fn released(root: &Path) -> Result<Self, String> {
+    pub(super) fn released(root: &Path, machine: Machine) -> Result<Self, String> {
         let target = root.join(target_folder(root));
-        let folders = [dist::FOLDER, STATIC].map(|folder| target.join(folder));
-        Self::of(root, target.join("package"), folders, 9)
+        let folders = [dist::FOLDER, STATIC].map(|folder| target.join(machine.folder(folder)));
+        let out = target.join(machine.folder("package"));
+        Self::of(root, machine, out, folders, 9)
     }
 
     /// With the programs for tests in place of both.
     pub(super) fn checked(root: &Path) -> Result<Self, String> {
         let target = root.join(target_folder(root));
         let programs = target.join("debug");
-        Self::of(root, target.join("package-check"), [programs.clone(), programs], 1)
+        Self::of(root, Machine::HOST, target.join("package-check"), [programs.clone(), programs], 1)
     }
 
-    fn of(root: &Path, out: PathBuf, folders: [PathBuf; 2], effort: u32) -> Result<Self, String> {
+    fn of(
+        root: &Path,
+        machine: Machine,
+        out: PathBuf,
+        folders: [PathBuf; 2],
+        effort: u32,
+    ) -> Result<Self, String> {
         let [dynamic, standalone] = folders;
         let text = std::fs::read_to_string(root.join("Cargo.toml")).map_err(|error| error.to_string())?;
         let manifest: toml::Table = text.parse().map_err(|error| format!("Cargo.toml: {error}"))?;
@@ -52,7 +61,8 @@ impl Kit {
         let given_epoch = std::env::var("SOURCE_DATE_EPOCH").ok().map(|epoch| epoch.trim().to_owned());
         let epoch = given_epoch.clone().unwrap_or_else(|| commit().unwrap_or_else(|_| "0".into()));
         let epoch = epoch.trim().to_owned();
-        Ok(Self { root: root.to_owned(), out, dynamic, standalone, version, effort, epoch, given_epoch })
+        let root = root.to_owned();
+        Ok(Self { root, out, dynamic, standalone, machine, version, effort, epoch, given_epoch })
     }
 
     /// The same with another folder to write to.
@@ -66,9 +76,17 @@ impl Kit {
         self.out.join("share").join(program)
     }
 
-    /// Runs a program in the root of the repository.
+    /// Runs a program of the machine in the root of the repository.
     pub(super) fn run(&self, program: &Path, arguments: &[&str]) -> Result<(), String> {
-        workspace::output(&self.root, &program.to_string_lossy(), arguments).map(drop)
+        let words = self.machine.start(program);
+        let words: Vec<&str> = words.iter().map(String::as_str).chain(arguments.iter().copied()).collect();
+        workspace::output(&self.root, words[0], &words[1..]).map(drop)
+    }
+
+    /// Removes what a program need not have from those at these paths in a folder.
+    pub(super) fn strip(&self, folder: &Path, programs: &str) -> Result<(), String> {
+        self.shell(folder, &format!("{} --remove-section=.comment {programs}", self.machine.tool("strip")))
+            .map(drop)
     }
 
     /// Runs a line of shell in a folder; gives what it prints.

@@ -28,7 +28,7 @@ const DEEPEST: usize = 4;
 
 /// Puts the files of a program into a folder of a tree, and the list of its parts beside them.
 pub(super) fn put(kit: &Kit, tree: &Tree, program: Program<'_>, folder: &str) -> Result<(), String> {
-    let linked = linked::linked(&kit.root, program.name)?;
+    let linked = linked::linked(&kit.root, program.name, kit.machine.target())?;
     let parts = sbom::write(kit, program, &linked)?;
     tree.write(&format!("{folder}{}", sbom::name(program.name)), 0o644, parts)?;
     let mut crates = Vec::new();

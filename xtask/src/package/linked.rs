@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::workspace::{self, TARGET};
+use crate::workspace;
 
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Crate {
@@ -58,11 +58,11 @@ pub(super) struct Linked {
 }
 
 /// The crates by others whose code is in a program: not those that only run while it is built.
-pub(super) fn linked(root: &Path, program: &str) -> Result<Linked, String> {
+pub(super) fn linked(root: &Path, program: &str, target: &str) -> Result<Linked, String> {
     let edges = ["tree", "--locked", "--package", program, "--edges", "normal,no-proc-macro"];
-    let form = ["--target", TARGET, "--prefix", "none", "--format", "{p}"];
+    let form = ["--target", target, "--prefix", "none", "--format", "{p}"];
     let tree = workspace::output(root, "cargo", &[&edges[..], &form[..]].concat())?;
-    let all = ["metadata", "--locked", "--format-version", "1", "--filter-platform", TARGET];
+    let all = ["metadata", "--locked", "--format-version", "1", "--filter-platform", target];
     let text = workspace::output(root, "cargo", &all)?;
     let metadata =
         serde_json::from_str::<Metadata>(&text).map_err(|error| format!("cargo metadata: {error}"))?;

@@ -10,6 +10,7 @@ mod image;
 mod kit;
 mod licenses;
 mod linked;
+pub(crate) mod machine;
 pub(crate) mod reproducible;
 mod sbom;
 mod sums;
@@ -19,9 +20,11 @@ mod tree;
 use std::path::Path;
 use std::process::Command;
 
+use crate::ci::arm64::Cross;
 use crate::ci::tools::{cargo, command, installed, target_folder, works};
 use crate::ci::{Step, Work, dist};
 use kit::Kit;
+use machine::{GUIRA, Machine};
 
 /// The folder of the static binary.
 const STATIC: &str = "static";
@@ -34,18 +37,13 @@ const FOR_DEB: &[Tool] =
     &[STRIP, ("dpkg-deb", "dpkg"), ("dpkg-shlibdeps", "dpkg-dev"), ("gzip", "gzip"), ("md5sum", "coreutils")];
 const FOR_ARCHIVES: &[Tool] = &[STRIP, ("tar", "tar"), ("gzip", "gzip"), ("sha256sum", "coreutils")];
 
-/// The programs, which are a package of Debian each.
-const PROGRAMS: [&str; 2] = [GUIRA, LAB];
-const GUIRA: &str = "guira";
-const LAB: &str = "guira-lab";
-
 type Make = fn(&Kit) -> Result<(), String>;
 
 /// The packages as they are released.
 pub(crate) fn steps() -> Vec<Step> {
     vec![
         dist::step(),
-        Step { name: "static", work: |root| Work::Commands(static_build(root)) },
+        Step { name: "static", work: static_step },
         Step { name: "pages", work: |root| released(root, &[], pages) },
         Step { name: "deb", work: |root| released(root, FOR_DEB, deb::make) },
         Step { name: "tarball", work: |root| released(root, FOR_ARCHIVES, tarball::make) },
@@ -57,7 +55,7 @@ pub(crate) fn steps() -> Vec<Step> {
 /// What the Dockerfile copies into its image.
 pub(crate) fn image_root() -> Vec<Step> {
     vec![
-        Step { name: "static", work: |root| Work::Commands(static_build(root)) },
+        Step { name: "static", work: static_step },
         Step { name: "root", work: |root| released(root, &[STRIP], image::fill) },
     ]
 }
@@ -84,7 +82,7 @@ fn twice(kit: &Kit) -> Result<(), String> {
 }
 
 fn released(root: &Path, tools: &[Tool], make: Make) -> Work {
-    with_tools(tools, || Kit::released(root), make)
+    with_tools(tools, || Kit::released(root, Machine::chosen(root)?), make)
 }
 
 fn with_tools(tools: &[Tool], kit: impl FnOnce() -> Result<Kit, String>, make: Make) -> Work {
@@ -105,48 +103,35 @@ fn missing(tools: &[Tool]) -> Option<String> {
 
 /// Man pages and completions, made of the command line by the binary itself.
 fn pages(kit: &Kit) -> Result<(), String> {
-    PROGRAMS.iter().try_for_each(|program| {
+    kit.machine.programs().iter().try_for_each(|program| {
         let share = kit.share(program);
         tree::empty(&share)?;
         kit.run(&kit.dynamic.join(program), &["man", "--all", &share.to_string_lossy()])
     })
 }
 
-/// Addresses that are relative to where the program is loaded take bits instead of 24 bytes each, a twentieth of the
-/// program. The C library knows this form from 2.36 on.
-const PACKED_RELOCATIONS: &str = "-Wl,-z,pack-relative-relocs";
-
-/// Programs as they are shipped: with these flags no path of this machine is left in them. All of them are built in
-/// one folder, so that libraries are compiled once.
-pub(crate) fn shipped(root: &Path, words: &[&str]) -> Command {
-    let mut flags = format!("-C link-arg={PACKED_RELOCATIONS} --remap-path-prefix={}=guira", root.display());
-    let home = std::env::var("CARGO_HOME").or_else(|_| std::env::var("HOME").map(|home| home + "/.cargo"));
-    if let Ok(home) = home {
-        flags += &format!(" --remap-path-prefix={home}=cargo");
+fn static_step(root: &Path) -> Work {
+    match Machine::chosen(root) {
+        Ok(machine) => Work::Commands(static_build(&machine, root)),
+        Err(reason) => Work::Skip(reason),
     }
-    let mut build = cargo(words);
-    build.env("RUSTFLAGS", flags).env("CARGO_TARGET_DIR", target_folder(root).join(SHIPPED));
-    build
 }
-
-/// Where cargo puts programs that are shipped. Both forms of `guira` have the same name there: each is copied from there.
-pub(crate) const SHIPPED: &str = "shipped";
 
 /// Links the static binary. A panic ends the program, and without symbols no trace of the stack could name what led to
 /// it: the tables for that, a tenth of the program, are discarded.
-fn static_build(root: &Path) -> Vec<Command> {
-    let target = target_folder(root);
-    let [built, copied] = [target.join(SHIPPED).join("release"), target.join(STATIC)]
-        .map(|folder| folder.join(GUIRA).to_string_lossy().into_owned());
-    vec![static_link(root), command(&["install", "-D", "--mode=755", &built, &copied])]
+fn static_build(machine: &Machine, root: &Path) -> Vec<Command> {
+    let copied = target_folder(root).join(machine.folder(STATIC));
+    let [built, copied] =
+        [machine.built(root), copied].map(|folder| folder.join(GUIRA).to_string_lossy().into_owned());
+    vec![static_link(machine, root), command(&["install", "-D", "--mode=755", &built, &copied])]
 }
 
 /// The flags are a part of what cargo makes names of symbols from: they contain no path of this machine. The linker runs
 /// in the root of the repository.
-fn static_link(root: &Path) -> Command {
+fn static_link(machine: &Machine, root: &Path) -> Command {
     let words = ["rustc", "--release", "--locked", "--package", GUIRA, "--bin", GUIRA, "--"];
     let discard = "link-arg=-Wl,-T,xtask/src/package/no-tables.ld";
-    shipped(root, &[&words[..], &["-C", "target-feature=+crt-static", "-C", discard]].concat())
+    machine.shipped(root, &[&words[..], &["-C", "target-feature=+crt-static", "-C", discard]].concat())
 }
 
 /// The .deb is installed into a root of its own, started by its unit's command, and purged.
@@ -169,6 +154,20 @@ pub(crate) fn soak() -> Step {
         other => other,
     };
     Step { name: "packages", work }
+}
+
+/// The packages for arm64, unpacked and started by an emulator.
+pub(crate) fn soak_arm64() -> Step {
+    let work = |root: &Path| {
+        let cross = match missing(&[FOR_DEB, FOR_ARCHIVES].concat()).map_or_else(|| Cross::new(root), Err) {
+            Ok(cross) => cross,
+            Err(reason) => return Work::Skip(reason),
+        };
+        let mut script = script_on(root, "tests/packages/arm64.sh", "package-arm64");
+        script.args(cross.emulator());
+        Work::Commands(vec![cargo(&["xtask", "package", "--arch", "arm64"]), script])
+    };
+    Step { name: "packages-arm64", work }
 }
 
 /// Namespaces, and a layer above this system in them.
@@ -202,7 +201,8 @@ mod tests {
     #[test]
     fn both_forms_of_the_program_are_built_of_the_same_libraries() {
         let root = Path::new("/source");
-        let both = [shipped(root, &["build"]), static_build(root).remove(0)];
+        let machine = Machine::HOST;
+        let both = [machine.shipped(root, &["build"]), static_build(&machine, root).remove(0)];
         let [one, other] = both.each_ref().map(|build| build.get_envs().collect::<Vec<_>>());
         assert_eq!(one, other);
     }

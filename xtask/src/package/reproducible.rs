@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use super::{FOR_ARCHIVES, GUIRA, LAB, missing, shipped, static_link, sums, tree};
+use super::machine::{GUIRA, LAB, Machine};
+use super::{FOR_ARCHIVES, missing, static_link, sums, tree};
 use crate::ci::tools::target_folder;
 use crate::ci::{Step, Work};
 use crate::workspace;
@@ -44,7 +45,9 @@ fn build(root: &Path, folder: &Path, commit: &str) -> Result<String, String> {
     run(Command::new("sh").args(["-euc", &archive]).current_dir(root))?;
     let target = folder.join("target");
     let all = ["build", "--release", "--locked", "--package", GUIRA, "--package", LAB];
-    let programs = [(shipped(&source, &all), &[GUIRA, LAB][..]), (static_link(&source), &[GUIRA])];
+    let machine = Machine::HOST;
+    let programs =
+        [(machine.shipped(&source, &all), &[GUIRA, LAB][..]), (static_link(&machine, &source), &[GUIRA])];
     for (number, (mut build, names)) in programs.into_iter().enumerate() {
         build.current_dir(&source).env("CARGO_TARGET_DIR", &target).env("GUIRA_COMMIT", commit);
         run(&mut build)?;

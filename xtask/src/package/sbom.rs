@@ -60,7 +60,7 @@ pub(super) fn write(kit: &Kit, program: Program<'_>, linked: &Linked) -> Result<
         Some(epoch) => Some(kit.shell(&kit.root, &format!("date -u -d @{epoch} +%FT%TZ"))?),
         None => None,
     };
-    let rust = workspace::output(&kit.root, "rustc", &["--version"])?;
+    let rust = workspace::output(&kit.root, &kit.machine.rustc(), &["--version"])?;
     let rust = rust.split_whitespace().nth(1).ok_or("rustc has no version")?.to_owned();
     let c_library = match program.form {
         Form::Dynamic => None,

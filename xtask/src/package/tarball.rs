@@ -1,15 +1,15 @@
 //! A static binary with all that belongs to it, in a tarball.
 
-use super::GUIRA;
 use super::files::{self, DOCUMENTS, HOST};
 use super::kit::Kit;
 use super::licenses;
+use super::machine::GUIRA;
 use super::sbom::{Form, Program};
 use super::tree::Tree;
 
-/// Writes `guira-VERSION-linux-x86_64.tar.gz`, with one folder of this name in it.
+/// Writes `guira-VERSION-linux-MACHINE.tar.gz`, with one folder of this name in it.
 pub(super) fn make(kit: &Kit) -> Result<(), String> {
-    let name = format!("guira-{}-linux-{}", kit.version, std::env::consts::ARCH);
+    let name = format!("guira-{}-linux-{}", kit.version, kit.machine.name());
     let tree = Tree::new(kit.out.join(&name))?;
     files::put(kit, &tree, HOST)?;
     files::put(kit, &tree, DOCUMENTS)?;
@@ -19,6 +19,6 @@ pub(super) fn make(kit: &Kit) -> Result<(), String> {
         tree.copy(&kit.root.join(document), document, 0o644)?;
     }
     licenses::put(kit, &tree, Program { name: GUIRA, form: Form::Static }, "")?;
-    kit.shell(tree.folder(), "strip --remove-section=.comment usr/bin/guira")?;
+    kit.strip(tree.folder(), "usr/bin/guira")?;
     kit.shell(&kit.out, &format!("{} -cf - '{name}' | {} > '{name}.tar.gz'", kit.tar(), kit.gzip())).map(drop)
 }

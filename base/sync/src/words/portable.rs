@@ -23,9 +23,15 @@ pub(super) fn up_to_eight(words: &[AtomicU64], start: usize, _length: usize) -> 
 
 #[inline]
 pub(super) fn copy_out(words: &[AtomicU64], start: usize, out: &mut [u8]) {
-    for (index, chunk) in out.chunks_mut(WORD).enumerate() {
-        let length = chunk.len();
-        chunk.copy_from_slice(&eight_at(words, start + index * WORD).to_le_bytes()[..length]);
+    let (whole, rest) = out.as_chunks_mut::<WORD>();
+    let mut at = start;
+    for chunk in whole {
+        *chunk = eight_at(words, at).to_le_bytes();
+        at += WORD;
+    }
+    if !rest.is_empty() {
+        // Byte by byte: a copy of a length that is not known here is a call.
+        rest.iter_mut().zip(eight_at(words, at).to_le_bytes()).for_each(|(out, byte)| *out = byte);
     }
 }
 
@@ -56,10 +62,15 @@ fn merge(word: &AtomicU64, skip: usize, bytes: &[u8]) {
 
 #[inline]
 pub(super) fn equal(words: &[AtomicU64], start: usize, bytes: &[u8]) -> bool {
-    bytes
-        .chunks(WORD)
-        .enumerate()
-        .all(|(index, chunk)| eight_at(words, start + index * WORD).to_le_bytes()[..chunk.len()] == *chunk)
+    let (whole, rest) = bytes.as_chunks::<WORD>();
+    let mut at = start;
+    for chunk in whole {
+        if eight_at(words, at) != u64::from_le_bytes(*chunk) {
+            return false;
+        }
+        at += WORD;
+    }
+    rest.is_empty() || rest.iter().zip(eight_at(words, at).to_le_bytes()).all(|(one, other)| *one == other)
 }
 
 const LOW_BYTES: u64 = 0x0101_0101_0101_0101;

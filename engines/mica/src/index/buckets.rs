@@ -124,7 +124,9 @@ impl Index {
 
     #[cold]
     fn grown(&self, place: u32) -> u32 {
-        ((u64::from(place) * self.next.load(Ordering::Relaxed)) >> 32) as u32
+        // Acquire: pairs with the Release in `begin_growth`. A reader with an extent of the growth before, which has ended,
+        // may find the size of the next one here: then it finds another extent when it looks again.
+        ((u64::from(place) * self.next.load(Ordering::Acquire)) >> 32) as u32
     }
 
     /// The first place beyond those that belong to a place's bucket; `None` if that was the last bucket.
@@ -271,8 +273,8 @@ impl Index {
         let extent = self.extent();
         debug_assert!(!extent.is_growing() && u64::from(buckets) > extent.buckets());
         self.reached.set(self.reached().max(u64::from(buckets)));
-        // Relaxed: the Release in `set_extent` publishes it once a bucket has moved.
-        self.next.store(u64::from(buckets), Ordering::Relaxed);
+        // Release: pairs with the Acquire in `grown`. Who sees this size sees the extent by which the growth before has ended.
+        self.next.store(u64::from(buckets), Ordering::Release);
         let now = extent.buckets() as u32;
         // From now on it is growing, and nothing has moved yet.
         self.move_on(now, now);

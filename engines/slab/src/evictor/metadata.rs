@@ -6,7 +6,7 @@
 
 use guira_items::{OpenError, Residence};
 use guira_memory::slab::{Geometry, PAGE_BYTES, PageId, SMALLEST_CHUNK};
-use guira_memory::{HugePages, Region};
+use guira_memory::{HugePages, KIB, Region};
 use guira_sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// Most words that a policy notes of a chunk.
@@ -16,17 +16,17 @@ pub(crate) const WORDS_MAX: usize = 4;
 pub(crate) const NOTE: usize = 4;
 
 /// Bytes of the mapping for each page, whatever its class.
-const STRIDE: usize = (PAGE_BYTES / SMALLEST_CHUNK * WORDS_MAX * NOTE).next_multiple_of(STEP);
+const STRIDE: usize = (PAGE_BYTES / SMALLEST_CHUNK * WORDS_MAX * NOTE).next_multiple_of(LARGEST_STEP);
 
-/// The system commits this many bytes at once.
-const STEP: usize = 4096;
+/// The most bytes that the system commits at once: the largest pages of arm64.
+const LARGEST_STEP: usize = 64 * KIB;
 
 /// What one policy notes of all chunks.
 #[derive(Debug)]
 pub(crate) struct Metadata {
     region: Region,
     /// Words of each chunk; 0 while no policy uses this area. Changed only while no session uses it. Relaxed: a session
-    /// hears of the policy under a lock, or passes a quiescent point before.
+    /// hears of the policy under a lock, or by its read hook, or passes a quiescent point before.
     words: AtomicU32,
     /// Whether any policy ever used this area.
     used: AtomicBool,
@@ -76,7 +76,7 @@ impl Metadata {
 
     /// Bytes for such a page with `words` words for each chunk.
     pub(crate) fn bytes_of(geometry: &Geometry, words: usize) -> usize {
-        (geometry.chunks as usize * words * NOTE).next_multiple_of(STEP)
+        (geometry.chunks as usize * words * NOTE).next_multiple_of(HugePages::No.commit_step())
     }
 
     #[inline(always)]

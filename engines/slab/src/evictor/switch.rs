@@ -49,7 +49,8 @@ impl Wants {
 pub(crate) struct PolicySwitch {
     /// Without eviction nothing goes to make room for what another policy notes.
     eviction: Eviction,
-    /// See [`Wants`]. Relaxed, as all here: who has to know waits for a quiescent point of everybody.
+    /// See [`Wants`]. Relaxed, as all here but the hooks of an announced policy: who has to know waits for a quiescent point of
+    /// everybody.
     wants: AtomicU8,
     /// What a read does for the policy of each area: see [`ReadHook`].
     read_hooks: [AtomicU32; 2],
@@ -97,7 +98,8 @@ impl PolicySwitch {
 
     /// What a read does for the policy of each area.
     pub(crate) fn read_hooks(&self) -> impl Iterator<Item = (usize, ReadHook)> {
-        let of = |hook: &AtomicU32| ReadHook::from_bits(hook.load(Ordering::Relaxed));
+        // Acquire: pairs with the Release in `change`: who sees the hook of a policy sees how many words it notes of a chunk.
+        let of = |hook: &AtomicU32| ReadHook::from_bits(hook.load(Ordering::Acquire));
         self.read_hooks.iter().map(of).enumerate()
     }
 
@@ -148,7 +150,8 @@ impl PolicySwitch {
         let area = 1 - state.area;
         let order = policy.order(0);
         view.orders.metadata()[area].set_words(order.words());
-        self.read_hooks[area].store(order.read_hook().to_bits(), Ordering::Relaxed);
+        // Release: pairs with the Acquire in `read_hooks`.
+        self.read_hooks[area].store(order.read_hook().to_bits(), Ordering::Release);
         let both = Wants::of(&state.policy.order(0)).0 | Wants::of(&order).0;
         self.wants.store(both, Ordering::Relaxed);
         state.phase = Phase::Announced(policy, view.pool.quiescence().ticket());

@@ -203,7 +203,7 @@ mod tests {
     fn traces_that_are_missing_are_told_and_those_that_are_there_are_no_longer_than_was_asked_for() {
         // The tests run in another folder than the repository's root.
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../workload");
-        let plan = Plan { folder: Some(folder), limit: Some(1000) };
+        let plan = Plan { folder: Some(folder), limit: Some(1000), ..Plan::default() };
         let (scratch, mut missing) = (Scratch::new(), Vec::new());
         let cases = cases(&plan, &scratch, &mut missing);
         assert_eq!(cases.len() + missing.len(), TRACES.len());
