@@ -37,13 +37,25 @@ const LIMITS: [(&str, f64); 12] = [
     (SET_NEW, 8.0),
     (SET_EVICTING, 8.0),
     (DELETE, 4.0),
-    (CONNECTION, 16.0),
+    (CONNECTION, 45.0),
     (ROUTED_GET, 0.0),
     (ROUTED_SET, 0.0),
 ];
 
-/// Limits of single engines.
-const EXCEPTIONS: [(&str, &str, f64); 0] = [];
+/// What single engines write above the limits, as measured: what is to become less.
+const EXCEPTIONS: [(&str, &str, f64); 11] = [
+    ("memc3", SET_NEW, 9.5),
+    ("memc3", SET_EVICTING, 15.0),
+    ("memc3", DELETE, 8.5),
+    ("mica", GET_HIT, 3.2),
+    ("mica", GET_NEW_BIT, 3.2),
+    ("mica", GET_FIRST, 4.2),
+    ("mica", GET_MISS, 3.2),
+    ("mica", SET_OVER, 5.2),
+    ("mica", SET_NEW, 9.5),
+    ("mica", SET_EVICTING, 11.5),
+    ("mica", DELETE, 7.5),
+];
 
 fn limit(engine: &str, operation: &str) -> f64 {
     let own = EXCEPTIONS.iter().find(|(other, of, _)| *other == engine && *of == operation);
