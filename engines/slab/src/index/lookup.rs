@@ -6,7 +6,7 @@ use super::scheme::{First, Scheme, SearchLimits};
 use super::table::{Ahead, Table};
 use guira_contract::KeyHash;
 use guira_memory::{Offset, Region};
-use guira_sync::atomic::{AtomicU32, AtomicU64, Backoff, Ordering};
+use guira_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Backoff, Ordering};
 use guira_sync::lock::Mutex;
 use guira_sync::version::{Stripe, Version, Versions};
 use std::hint::select_unpredictable;
@@ -26,6 +26,9 @@ pub(crate) struct Index<S> {
     /// Buckets of the tables in both arenas while the layout says that there are two.
     pub(super) sizes: [AtomicU32; 2],
     pub(super) limits: SearchLimits,
+    /// Growth has no step to do: set under the growth lock by a thread that has found none, cleared under it before the
+    /// layout says that there are two tables.
+    pub(super) rests: AtomicBool,
     /// LOCK: growth. Held by one thread while it does a step, during which it takes version stripes; never taken
     /// while one is held.
     pub(super) growth: Mutex<Growth<S>>,
@@ -133,6 +136,7 @@ impl<S: Scheme> Index<S> {
             layout: AtomicU64::new(Layout::stable(buckets, 0, 0).0),
             sizes: Default::default(),
             limits,
+            rests: AtomicBool::new(false),
             growth: Mutex::new(Growth::new(Ahead::of(Table::new(arenas[0], buckets)))),
         }
     }
