@@ -9,6 +9,7 @@
 //! * `cargo xtask wheel` – builds the Python package that is released: see `ci::python`.
 //! * `cargo xtask package` – builds what is installed elsewhere, `make package` calls it: see [`package`].
 //! * `cargo xtask sanitize` – the tests of the crates with `unsafe` under the sanitizers.
+//! * `cargo xtask shared-writes` – counts writes to cache lines that workers share, and writes docs/results/shared-writes.md.
 //! * `cargo xtask simulate` – regions in a simulated machine: see docs/develop/simulation.md.
 //! * `cargo xtask soak` – what is too long for every change, `make soak` calls it.
 //! * `cargo xtask arm64` – the tests of Guira for arm64, `make arm64` calls it: see `ci::arm64`.
@@ -24,7 +25,7 @@ use std::process::ExitCode;
 
 use ci::Unable;
 
-const USAGE: &str = "usage: cargo xtask tidy | check | docs | dist | chart | wheel | package [STEP…] [--arch arm64] | ci [STEP…] | sanitize [STEP…] | soak [STEP…] [--seed N] | arm64 [STEP…] | simulate [--scenario NAME] [--seed N] [--seeds N] [--seconds N] [--again N] [--first N] [--trace] [--plant NAME] [--without KIND,…] [--clients N] [--shrink] [--bugs]";
+const USAGE: &str = "usage: cargo xtask tidy | check | docs | dist | shared-writes | chart | wheel | package [STEP…] [--arch arm64] | ci [STEP…] | sanitize [STEP…] | soak [STEP…] [--seed N] | arm64 [STEP…] | simulate [--scenario NAME] [--seed N] [--seeds N] [--seconds N] [--again N] [--first N] [--trace] [--plant NAME] [--without KIND,…] [--clients N] [--shrink] [--bugs]";
 
 fn main() -> ExitCode {
     let arguments = std::env::args().skip(1).collect::<Vec<_>>();
@@ -51,6 +52,9 @@ fn main() -> ExitCode {
         "check" if rest.is_empty() => ci::run(&root, ci::steps::check(), rest, Unable::Skips),
         "ci" => ci::run(&root, ci::steps::ci(), rest, Unable::Skips),
         "sanitize" => ci::run(&root, ci::sanitize::steps(), rest, Unable::Skips),
+        "shared-writes" if rest.is_empty() => {
+            ci::run(&root, vec![ci::soak::shared_writes_document()], rest, Unable::Fails)
+        }
         "simulate" => ci::simulation::run(&root, rest),
         "arm64" => ci::run(&root, ci::arm64::steps(), rest, Unable::Fails),
         "soak" => ci::run(&root, ci::soak::steps(), ci::soak::chosen(rest), Unable::Skips),

@@ -3,7 +3,7 @@
 //! is of; before it comes to that, all connections are made to hold less.
 
 use guira_memory::Budget;
-use guira_sync::atomic::AtomicU64;
+use guira_sync::atomic::{AtomicU64, Padded};
 use guira_sync::lock::{Mutex, MutexGuard};
 
 /// What a connection holds, in bytes.
@@ -61,12 +61,12 @@ pub struct ConnLimits {
 /// The memory that all connections share.
 #[derive(Debug)]
 pub struct ConnBudget {
-    /// What connections take that do nothing.
-    idle: Budget,
+    /// What connections take that do nothing. Apart from the others, which workers look at in each round.
+    idle: Padded<Budget>,
     bytes: Budget,
     pinned: Budget,
     /// LOCK: ledger (one a worker). Leaf.
-    ledgers: Vec<Mutex<Ledger>>,
+    ledgers: Vec<Padded<Mutex<Ledger>>>,
     /// Connections that were closed because a request, or a reply, did not fit. Relaxed: statistics.
     pub closed_receiving: AtomicU64,
     pub closed_sending: AtomicU64,
@@ -80,10 +80,10 @@ const LOGS_PART: usize = 4;
 impl ConnBudget {
     pub fn new(limits: ConnLimits, workers: usize) -> Self {
         ConnBudget {
-            idle: Budget::new(limits.idle),
+            idle: Padded(Budget::new(limits.idle)),
             bytes: Budget::new(limits.traffic),
             pinned: Budget::new(limits.pinned),
-            ledgers: (0..workers).map(|_| Mutex::default()).collect(),
+            ledgers: (0..workers).map(|_| Padded::default()).collect(),
             closed_receiving: AtomicU64::new(0),
             closed_sending: AtomicU64::new(0),
         }

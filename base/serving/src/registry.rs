@@ -39,6 +39,7 @@ impl Doing {
 }
 
 /// What statistics and logs say of a connection. Written by its worker, read for statistics: all orderings are Relaxed.
+/// The acceptor makes those of all workers, which may share a cache line: they are stored only if they change.
 #[derive(Debug)]
 pub struct ConnectionFacts {
     /// Its descriptor: a name that no other connection has at the same time.
@@ -76,7 +77,9 @@ impl ConnectionFacts {
 
     /// It has asked for something, or sent more of a value.
     pub fn active(&self, now: Seconds) {
-        self.active.store(now.0, Ordering::Relaxed);
+        if self.active.load(Ordering::Relaxed) != now.0 {
+            self.active.store(now.0, Ordering::Relaxed);
+        }
     }
 
     /// When it last did.
@@ -85,7 +88,9 @@ impl ConnectionFacts {
     }
 
     pub fn set_doing(&self, doing: Doing) {
-        self.doing.store(doing as u8, Ordering::Relaxed);
+        if self.doing.load(Ordering::Relaxed) != doing as u8 {
+            self.doing.store(doing as u8, Ordering::Relaxed);
+        }
     }
 
     pub fn doing(&self) -> Doing {

@@ -43,6 +43,8 @@ pub const DATA_STORE: Ordering = if cfg!(guira_tsan) { Ordering::Release } else 
 #[repr(align(128))]
 pub struct Padded<T>(pub T);
 
+const _: () = assert!(align_of::<Padded<u8>>() == 128 && size_of::<Padded<[u64; 17]>>() == 256);
+
 impl<T> std::ops::Deref for Padded<T> {
     type Target = T;
 

@@ -9,6 +9,9 @@ pub struct Counters<const N: usize> {
     values: Padded<[AtomicU64; N]>,
 }
 
+// The counters of two threads never share a cache line.
+const _: () = assert!(size_of::<Counters<1>>() == size_of::<Padded<u8>>());
+
 impl<const N: usize> Default for Counters<N> {
     fn default() -> Self {
         Counters { values: Padded(std::array::from_fn(|_| AtomicU64::new(0))) }

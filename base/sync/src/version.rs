@@ -141,7 +141,7 @@ impl Versions {
             if stripes[0] > stripes[1] {
                 stripes.swap(0, 1);
             }
-        } else {
+        } else if N > 2 {
             stripes.sort_unstable();
         }
         let mut locked = Locked { versions: self, held: stripes.map(|stripe| (stripe, None)) };
@@ -178,6 +178,14 @@ impl<'a, const N: usize> Locked<'a, N> {
     #[inline(always)]
     pub fn release_unchanged(mut self) {
         self.release(0);
+    }
+
+    /// Whether the counter of `bucket` is among these.
+    #[inline(always)]
+    pub fn covers(&self, bucket: u32) -> bool {
+        let stripe = self.versions.stripe(bucket);
+        // A counter that two buckets have in common is locked once.
+        self.held.iter().any(|(held, version)| *held == stripe && version.is_some())
     }
 
     /// The same, with room for `M` counters, of which there may be no fewer.
@@ -329,6 +337,99 @@ mod loom_tests {
                 }
             }
             thread.join().unwrap();
+        });
+    }
+
+    /// A key whose entry is in one of two buckets, each with a counter of its own.
+    struct TwoBuckets(Versions, [AtomicU64; 2]);
+
+    impl TwoBuckets {
+        fn with(entry: u64) -> Arc<Self> {
+            Arc::new(TwoBuckets(Versions::new(2), [AtomicU64::new(entry), AtomicU64::new(0)]))
+        }
+
+        /// The bucket with the entry.
+        fn found(&self) -> Option<usize> {
+            (0..2).find(|bucket| words::load(&self.1[*bucket]) != 0)
+        }
+
+        /// Changes an entry that is there under the counter of its bucket alone. False if it is not there, or not any more.
+        fn change(&self, entry: u64) -> bool {
+            let TwoBuckets(versions, buckets) = self;
+            let Some(bucket) = self.found() else { return false };
+            let locked = versions.lock([versions.stripe(bucket as u32)]);
+            if words::load(&buckets[bucket]) == 0 {
+                locked.release_unchanged();
+                return false;
+            }
+            words::store(&buckets[bucket], entry);
+            true
+        }
+
+        /// Adds the entry, or changes it, under both counters.
+        fn put(&self, entry: u64) {
+            let TwoBuckets(versions, buckets) = self;
+            let _locked = versions.lock([versions.stripe(0), versions.stripe(1)]);
+            words::store(&buckets[self.found().unwrap_or(1)], entry);
+        }
+
+        fn set(&self, entry: u64) {
+            if !self.change(entry) {
+                self.put(entry);
+            }
+        }
+
+        /// Moves the entry to the other bucket.
+        fn displace(&self) {
+            let TwoBuckets(versions, buckets) = self;
+            let _locked = versions.lock([versions.stripe(0), versions.stripe(1)]);
+            if let Some(bucket) = self.found() {
+                words::store(&buckets[1 - bucket], words::load(&buckets[bucket]));
+                words::store(&buckets[bucket], 0);
+            }
+        }
+
+        /// Both buckets as a reader believes them.
+        fn read(&self) -> Option<[u64; 2]> {
+            let TwoBuckets(versions, buckets) = self;
+            let stripes = [versions.stripe(0), versions.stripe(1)];
+            let seen = versions.try_begin_both(stripes)?;
+            let entries = buckets.each_ref().map(words::load);
+            Versions::validate();
+            let stands = versions.same(stripes[0], seen[0]) && versions.same(stripes[1], seen[1]);
+            stands.then_some(entries)
+        }
+    }
+
+    /// A set replaces an entry under the counter of its bucket while the entry is moved to the other bucket: it is in one
+    /// of them at all times.
+    #[test]
+    fn loom_an_entry_that_is_replaced_under_one_counter_is_in_one_bucket() {
+        loom::model(|| {
+            let table = TwoBuckets::with(7);
+            let other = table.clone();
+            let thread = loom::thread::spawn(move || other.set(8));
+            table.displace();
+            if let Some(entries) = table.read() {
+                assert!(matches!(entries, [0, 7 | 8] | [7 | 8, 0]), "{entries:?}");
+            }
+            thread.join().unwrap();
+            assert!(matches!(table.read(), Some([0, 8] | [8, 0])), "{:?}", table.read());
+        });
+    }
+
+    /// A delete removes the entry under the counter of its bucket, and a set that finds none adds one under both, while
+    /// another set replaces what it finds.
+    #[test]
+    fn loom_entries_that_are_removed_under_one_counter_are_added_once() {
+        loom::model(|| {
+            let table = TwoBuckets::with(7);
+            let other = table.clone();
+            let thread = loom::thread::spawn(move || other.set(8));
+            table.change(0);
+            table.set(9);
+            thread.join().unwrap();
+            assert!(matches!(table.read(), Some([0, 8 | 9] | [8 | 9, 0])), "{:?}", table.read());
         });
     }
 

@@ -16,6 +16,7 @@ mod peers;
 mod relay;
 mod replay;
 mod requests;
+mod shared_writes;
 mod show;
 mod sim;
 mod workload;
@@ -72,6 +73,9 @@ enum Task {
     /// Execute a program that ends with its parent process (used by `fleet up`).
     #[command(hide = true)]
     Child(fleet::ChildArgs),
+    /// Count the writes to cache lines that other workers touch (used by `cargo xtask soak shared-writes`).
+    #[command(hide = true)]
+    SharedWrites(shared_writes::Args),
     /// Write the documents that are generated from tables in the code (used by `cargo xtask docs`).
     #[command(hide = true)]
     Docs(docs::Args),
@@ -111,6 +115,7 @@ fn main() -> ExitCode {
         Task::Floor(args) => floor::run(&args),
         Task::Relay(args) => relay::run(&args),
         Task::Child(args) => fleet::become_child(&args),
+        Task::SharedWrites(args) => shared_writes::run(&args),
         Task::Docs(args) => docs::run(&args),
     };
     match result {

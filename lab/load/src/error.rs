@@ -68,6 +68,9 @@ pub enum LoadError {
     /// The server answered with wrong contents.
     #[error("{count} replies were wrong; the first: {first}")]
     WrongReplies { count: u64, first: String },
+    /// An operation writes to more cache lines that other workers touch than it may.
+    #[error("{0}")]
+    AboveLimits(String),
     /// Values that others have stored before.
     #[error(
         "the server was not empty ({items} items before the replay): run flush_all first; {count} values were not those of the trace"

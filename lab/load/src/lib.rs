@@ -35,6 +35,7 @@ mod reply_error;
 pub mod request;
 pub mod run;
 pub mod server;
+pub mod shared_writes;
 pub mod source;
 mod stream;
 pub mod sustained;

@@ -36,6 +36,7 @@ pub(crate) fn steps() -> Vec<Step> {
         Step { name: "demo", work: demo },
         Step { name: "simulation", work: simulation },
         Step { name: "fuzz", work: fuzz::step },
+        Step { name: "shared-writes", work: |root| Work::Commands(shared_writes(root, &[])) },
         Step { name: "long-tests", work: |_| Work::Commands(vec![long_tests()]) },
         Step {
             name: "papers",
@@ -107,6 +108,19 @@ fn released(root: &Path, part: &str, first: &[&str], others: &[&str]) -> Work {
     };
     let build = build_released(&["guira", "guira-soak"]);
     Work::Commands(std::iter::once(build).chain(ENGINES.iter().map(program)).collect())
+}
+
+/// The step that writes the counts into the documents.
+pub(crate) fn shared_writes_document() -> Step {
+    let work = |root: &Path| Work::Commands(shared_writes(root, &["--out", "docs/results/shared-writes.md"]));
+    Step { name: "shared-writes", work }
+}
+
+/// Counts the writes to cache lines that workers share, and compares them with their limits.
+fn shared_writes(root: &Path, arguments: &[&str]) -> Vec<Command> {
+    let lab = target_folder(root).join("release/guira-lab").to_string_lossy().into_owned();
+    let count = command(&[&[lab.as_str(), "shared-writes"], arguments].concat());
+    vec![build_released(&["guira", "guira-lab"]), count]
 }
 
 /// The tests that are too long for every change: sixteen threads on the engine without locks in one process, how full a gibibyte of the engine

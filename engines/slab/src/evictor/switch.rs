@@ -19,7 +19,7 @@ use crate::policy::{Chunks, Moment};
 use guira_contract::PolicyError;
 use guira_items::Eviction;
 use guira_memory::slab::{ClassId, PageId, PageState};
-use guira_sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use guira_sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use guira_sync::lock::{Mutex, MutexGuard};
 use guira_sync::quiescence::Ticket;
 
@@ -54,6 +54,9 @@ pub(crate) struct PolicySwitch {
     wants: AtomicU8,
     /// What a read does for the policy of each area: see [`ReadHook`].
     read_hooks: [AtomicU32; 2],
+    /// No policy takes over: set under the lock by a thread that has found this, cleared under it when one begins to. Workers
+    /// look at it in each round.
+    rests: AtomicBool,
     /// LOCK: turn. Held while a step is done, during which orders are locked; only the caller that asks waits for it.
     state: Mutex<State>,
 }
@@ -88,7 +91,8 @@ impl PolicySwitch {
         let order = policy.order(0);
         let read_hooks = [order.read_hook(), ReadHook::NOTHING].map(|hook| AtomicU32::new(hook.to_bits()));
         let state = Mutex::new(State { policy, area: 0, phase: Phase::Idle });
-        PolicySwitch { eviction, wants: AtomicU8::new(Wants::of(&order).0), read_hooks, state }
+        let (wants, rests) = (AtomicU8::new(Wants::of(&order).0), AtomicBool::new(false));
+        PolicySwitch { eviction, wants, read_hooks, rests, state }
     }
 
     #[inline(always)]
@@ -155,6 +159,7 @@ impl PolicySwitch {
         let both = Wants::of(&state.policy.order(0)).0 | Wants::of(&order).0;
         self.wants.store(both, Ordering::Relaxed);
         state.phase = Phase::Announced(policy, view.pool.quiescence().ticket());
+        self.rests.store(false, Ordering::Relaxed);
         Ok(())
     }
 
@@ -168,12 +173,18 @@ impl PolicySwitch {
 
     /// Goes on with what is under way. False if there is nothing to do for now.
     pub(super) fn step(&self, view: View<'_>) -> bool {
+        if self.rests.load(Ordering::Relaxed) {
+            return false;
+        }
         let Some(mut state) = self.state.try_lock() else {
             return false;
         };
         let class = |number: usize| view.pool.memory().classes().ids().nth(number);
         match state.phase {
-            Phase::Idle => return false,
+            Phase::Idle => {
+                self.rests.store(true, Ordering::Relaxed);
+                return false;
+            }
             Phase::Announced(_, ticket) | Phase::Forgetting(ticket, _)
                 if !view.pool.quiescence().passed(ticket) =>
             {

@@ -162,6 +162,7 @@ impl<S: Scheme> Index<S> {
             return false;
         }
         self.set_sizes(layout, buckets);
+        self.rests.store(false, Ordering::Relaxed);
         // Release: pairs with the Acquire in `Index::layout`: who sees two tables sees the size of the second.
         self.layout.store(layout.0 | Layout::GROWING, Ordering::Release);
         growth.phase = Phase::Announced(quiescence.ticket());
@@ -194,6 +195,7 @@ impl<S: Scheme> Index<S> {
         };
         let back =
             Layout::stable(smaller.buckets, 1 - layout.arena(), layout.0.wrapping_add(Layout::GENERATION));
+        self.rests.store(false, Ordering::Relaxed);
         // Release: as in `announce`.
         self.layout.store(back.0 | Layout::GROWING, Ordering::Release);
         growth.ahead = None;
@@ -225,11 +227,18 @@ impl<S: Scheme> Index<S> {
 
     /// Does one step of growth: at most one bucket of entries, or 2 MiB of old memory.
     pub(crate) fn grow_step(&self, quiescence: &Quiescence, items: &mut impl MovedItems) -> GrowthStep {
+        // Each worker comes by in each round: it writes to no line for that.
+        if self.rests.load(Ordering::Relaxed) {
+            return GrowthStep::Idle;
+        }
         let Some(mut growth) = self.growth.try_lock() else {
             return GrowthStep::Waiting;
         };
         match growth.phase {
-            Phase::Idle | Phase::Preparing(_) => GrowthStep::Idle,
+            Phase::Idle | Phase::Preparing(_) => {
+                self.rests.store(true, Ordering::Relaxed);
+                GrowthStep::Idle
+            }
             Phase::Announced(ticket) if !quiescence.passed(ticket) => GrowthStep::Waiting,
             Phase::Announced(_) => {
                 growth.phase = Phase::Moving { bucket: 0 };
@@ -374,6 +383,7 @@ impl<S: Scheme> Index<S> {
         let mut growth = self.lock_growth();
         // Relaxed would do: sessions come by the index later, through a lock.
         self.set_sizes(layout, saved.next_buckets);
+        self.rests.store(false, Ordering::Relaxed);
         self.layout.store(layout.0, Ordering::Release);
         growth.phase = if growing { Phase::Moving { bucket: saved.moving } } else { Phase::Idle };
         growth.grown = saved.grown;

@@ -15,8 +15,8 @@ pub(crate) struct Found<L> {
 /// The counters of a key's buckets in two tables.
 pub(super) const IN_TWO_TABLES: usize = 4;
 
-/// The buckets of one key, locked by up to `N` counters: all of them, so that operations on one key are in one
-/// order (F2 of docs/develop/concurrency.md).
+/// The buckets of one key, locked by up to `N` counters: by all of them, or by that of the bucket that has the key's entry,
+/// so that operations on one key are in one order (F2 of docs/develop/concurrency.md).
 #[derive(Debug)]
 pub(crate) struct LockedBuckets<'a, S: Scheme, const N: usize = IN_TWO_TABLES> {
     region: &'a Region,
@@ -92,6 +92,18 @@ impl<'a, S: Scheme, const N: usize> LockedBuckets<'a, S, N> {
     /// Removes the entry of another key under the counter of its slot alone, the exception of F2.
     pub(crate) fn remove_neighbour(&self, neighbour: &Neighbour<S::At>) {
         S::remove(self.region, neighbour.at, neighbour.item);
+    }
+
+    /// Whether the counter of the bucket of `found` is held.
+    #[inline(always)]
+    pub(crate) fn covers(&self, found: Found<S::At>) -> bool {
+        self.locked.covers(S::bucket_of(self.place, found.at))
+    }
+
+    /// The same, with room for `M` counters.
+    pub(crate) fn among<const M: usize>(self) -> LockedBuckets<'a, S, M> {
+        let LockedBuckets { region, locked, table, place, next } = self;
+        LockedBuckets { region, locked: locked.among(), table, place, next }
     }
 
     /// Unlocks without a new version: nothing was changed.

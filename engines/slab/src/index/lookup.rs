@@ -1,14 +1,15 @@
 //! Finding the entry of a key, and locking its buckets.
 
 use super::grow::Growth;
-use super::locked::LockedBuckets;
+use super::locked::{Found, LockedBuckets};
 use super::scheme::{First, Scheme, SearchLimits};
 use super::table::{Ahead, Table};
 use guira_contract::KeyHash;
 use guira_memory::{Offset, Region};
-use guira_sync::atomic::{AtomicU32, AtomicU64, Backoff, Ordering};
+use guira_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Backoff, Ordering};
 use guira_sync::lock::Mutex;
 use guira_sync::version::{Stripe, Version, Versions};
+use std::hint::select_unpredictable;
 use std::sync::Arc;
 
 #[derive(Debug)]
@@ -25,6 +26,9 @@ pub(crate) struct Index<S> {
     /// Buckets of the tables in both arenas while the layout says that there are two.
     pub(super) sizes: [AtomicU32; 2],
     pub(super) limits: SearchLimits,
+    /// Growth has no step to do: set under the growth lock by a thread that has found none, cleared under it before the
+    /// layout says that there are two tables.
+    pub(super) rests: AtomicBool,
     /// LOCK: growth. Held by one thread while it does a step, during which it takes version stripes; never taken
     /// while one is held.
     pub(super) growth: Mutex<Growth<S>>,
@@ -69,6 +73,7 @@ impl Layout {
 pub struct Guess {
     /// The first item that has the key's tag; place 0 if none has.
     item: Offset,
+    /// The counters of the key's buckets, first that of the bucket with the entry of `item`.
     seen: [(Stripe, Version); 2],
     layout: u64,
 }
@@ -131,6 +136,7 @@ impl<S: Scheme> Index<S> {
             layout: AtomicU64::new(Layout::stable(buckets, 0, 0).0),
             sizes: Default::default(),
             limits,
+            rests: AtomicBool::new(false),
             growth: Mutex::new(Growth::new(Ahead::of(Table::new(arenas[0], buckets)))),
         }
     }
@@ -205,14 +211,16 @@ impl<S: Scheme> Index<S> {
         let layout = self.layout();
         let table = self.current(layout);
         let place = S::place(table, hash);
-        let Some(seen) = self.begin(place) else {
+        let Some([first, second]) = self.begin(place) else {
             return Guess::default();
         };
-        let item = match S::first(&self.region, table, place) {
-            First::Item(item) => item,
-            First::Nothing => NO_ITEM,
+        let (item, which) = match S::first(&self.region, table, place) {
+            First::Item(item, which) => (item, which),
+            First::Nothing => (NO_ITEM, 0),
             First::Unknown => return Guess::default(),
         };
+        // No branch, which would be mispredicted half the time.
+        let seen = select_unpredictable(which == 0, [first, second], [second, first]);
         Guess { item, seen, layout: if layout.growing() { Guess::NO_LAYOUT } else { layout.0 } }
     }
 
@@ -345,6 +353,56 @@ impl<S: Scheme> Index<S> {
         let table = self.current(layout);
         let place = S::place(table, hash);
         let locked = self.versions.lock(S::buckets(place).map(|bucket| self.versions.stripe(bucket)));
+        if self.layout() != layout {
+            locked.release_unchanged();
+            return None;
+        }
+        Some(LockedBuckets::new(&self.region, locked, (table, place), None))
+    }
+
+    /// Locks only the bucket with the entry that `guess` has found. `None` if it has found none, or the table grows. The
+    /// holder may replace or remove the key's entry if [`LockedBuckets::covers`] it, and add none (F2 of
+    /// docs/develop/concurrency.md).
+    #[inline(always)]
+    pub(crate) fn lock_entry(&self, hash: KeyHash, guess: &Guess) -> Option<LockedBuckets<'_, S, 1>> {
+        let layout = self.layout();
+        // While the table grows a guess has no layout.
+        if guess.item == NO_ITEM || guess.layout != layout.0 {
+            return None;
+        }
+        self.lock_bucket(hash, layout, guess.seen[0].0)
+    }
+
+    /// Locks only the bucket with the entry that leads to `item`. `None` if there is none, or the table grows. The holder
+    /// may replace or remove this entry, and add none.
+    pub(crate) fn lock_entry_of(
+        &self,
+        hash: KeyHash,
+        item: Offset,
+    ) -> Option<(LockedBuckets<'_, S, 1>, Found<S::At>)> {
+        let layout = self.layout();
+        if layout.growing() {
+            return None;
+        }
+        let (table, is_it) = (self.current(layout), |other| (other == item).then_some(()));
+        let place = S::place(table, hash);
+        // Nothing is locked: a chain that leads in circles ends the search.
+        let (at, ()) = S::find(&self.region, table, place, || false, is_it)?;
+        let held = self.lock_bucket(hash, layout, self.versions.stripe(S::bucket_of(place, at)))?;
+        match held.find(is_it) {
+            Some((found, ())) if held.covers(found) => Some((held, found)),
+            _ => {
+                held.release_unchanged();
+                None
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn lock_bucket(&self, hash: KeyHash, layout: Layout, stripe: Stripe) -> Option<LockedBuckets<'_, S, 1>> {
+        let table = self.current(layout);
+        let place = S::place(table, hash);
+        let locked = self.versions.lock([stripe]);
         if self.layout() != layout {
             locked.release_unchanged();
             return None;

@@ -9,7 +9,8 @@ use std::fmt::Debug;
 /// What a first look at the entries of a key comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum First {
-    Item(Offset),
+    /// The item, and in which of the two buckets its entry is: 0 or 1.
+    Item(Offset, usize),
     /// There is none.
     Nothing,
     /// There are more entries than a first look goes through.
@@ -72,6 +73,9 @@ pub trait Scheme: Copy + Debug + Default + Eq + Send + Sync + 'static {
 
     /// The buckets of `place`; the same one twice if there is but one.
     fn buckets(place: Self::Place) -> [u32; 2];
+
+    /// The bucket of an entry that was found at `place`.
+    fn bucket_of(place: Self::Place, at: Self::At) -> u32;
 
     /// The item of the first entry that may be the right one.
     fn first(region: &Region, table: Table<Self>, place: Self::Place) -> First;

@@ -29,6 +29,8 @@ pub(crate) struct Drains {
     rescued: AtomicU64,
     /// Parts of long values, after the first, that were.
     parts_rescued: AtomicU64,
+    /// How many pages drain or are retired: stored under the lock, loaded in each round of each worker. Relaxed: a hint.
+    under_way: AtomicU64,
     /// LOCK: drains. Leaf, except that pages are released while it is held.
     pages: Mutex<Pages>,
 }
@@ -73,7 +75,10 @@ impl Drains {
     /// `page` is out of service. The class is locked, so that the session that gives the last chunk back finds the page
     /// here.
     pub(crate) fn begin(&self, page: PageId) {
-        self.pages().draining.push((page, Content::Old));
+        let mut pages = self.pages();
+        pages.draining.push((page, Content::Old));
+        self.note(&pages);
+        drop(pages);
         self.begun.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -82,6 +87,11 @@ impl Drains {
         let mut pages = self.pages();
         pages.draining.retain(|(other, _)| *other != page);
         pages.retired.push((page, ticket));
+        self.note(&pages);
+    }
+
+    fn note(&self, pages: &Pages) {
+        self.under_way.store((pages.draining.len() + pages.retired.len()) as u64, Ordering::Relaxed);
     }
 
     /// Takes the pages that have waited long enough. The caller releases each and calls [`Drains::released`].
@@ -96,6 +106,7 @@ impl Drains {
             !passed
         });
         pages.releasing += taken.len();
+        self.note(&pages);
         taken
     }
 
@@ -135,8 +146,7 @@ impl Drains {
 
     /// Whether a page is on its way from one class to another.
     pub(crate) fn is_draining(&self) -> bool {
-        let pages = self.pages();
-        !pages.draining.is_empty() || !pages.retired.is_empty()
+        self.under_way.load(Ordering::Relaxed) > 0
     }
 }
 

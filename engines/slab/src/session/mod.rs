@@ -140,7 +140,7 @@ impl<X: Scheme> Session for SlabSession<X> {
     fn update<'d, F>(
         &mut self,
         key: Key<'_>,
-        _guess: Guess,
+        guess: Guess,
         now: Seconds,
         provision: Provision<SlabPending<X>>,
         decide: F,
@@ -148,18 +148,12 @@ impl<X: Scheme> Session for SlabSession<X> {
     where
         F: FnMut(Option<&dyn ItemView>) -> Decision<'d>,
     {
-        update::update(&mut self.state(), key, now, provision, decide)
+        update::update(&mut self.state(), (key, &guess), now, provision, decide)
     }
 
     #[inline]
-    fn put(
-        &mut self,
-        key: Key<'_>,
-        _guess: Guess,
-        now: Seconds,
-        new: &NewItem<'_>,
-    ) -> Result<(), StoreError> {
-        put::put(&mut self.state(), key, now, new)
+    fn put(&mut self, key: Key<'_>, guess: Guess, now: Seconds, new: &NewItem<'_>) -> Result<(), StoreError> {
+        put::put(&mut self.state(), (key, &guess), now, new)
     }
 
     fn begin_value(&mut self, key: &[u8], spec: ItemSpec) -> Result<SlabPending<X>, StoreError> {

@@ -3,7 +3,7 @@
 use super::state::{Local, SessionState};
 use super::update;
 use crate::core::Core;
-use crate::index::{Scheme, Visitor};
+use crate::index::{Guess, Scheme, Visitor};
 use crate::pins::pin::SlabPin;
 use guira_contract::{
     Counter, Decision, ItemView, Key, Meta, MissKind, Provision, Read, Recency, Sink, Want,
@@ -128,5 +128,5 @@ fn hand_over<X: Scheme, S: Sink<Pin = SlabPin<X>>>(
 #[inline(never)]
 fn remove_dead<X: Scheme>(state: &mut SessionState<'_, X>, key: Key<'_>, now: Seconds) {
     // Nothing is stored, so nothing can be refused.
-    let _ = update::update(state, key, now, Provision::None, |_| Decision::Keep);
+    let _ = update::update(state, (key, &Guess::default()), now, Provision::None, |_| Decision::Keep);
 }

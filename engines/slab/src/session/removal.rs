@@ -52,8 +52,14 @@ pub(crate) fn unlink<X: Scheme>(
     if why == Removal::Evicted && core.pins.is_pinned(at) {
         return false;
     }
-    let held = core.index.lock(hash);
-    let slot = held.find(|other| (other == at).then_some(())).map(|(slot, ())| slot);
+    let (held, slot) = match core.index.lock_entry_of(hash, at) {
+        Some((held, slot)) => (held.among(), Some(slot)),
+        None => {
+            let held = core.index.lock(hash);
+            let slot = held.find(|other| (other == at).then_some(())).map(|(slot, ())| slot);
+            (held, slot)
+        }
+    };
     let dead = core.items.is_dead(at, now);
     match slot {
         Some(slot) if why != Removal::Dead || dead => held.remove(slot),

@@ -6,7 +6,7 @@ use super::{growth, refill, removal, slot};
 use crate::core::Core;
 use crate::evictor::EventQueue;
 use crate::flush;
-use crate::index::{Found, LockedBuckets, Scheme};
+use crate::index::{Found, Guess, LockedBuckets, Scheme};
 use crate::items::Items;
 use crate::pins::guard::PinGuard;
 use crate::pool::cache::ChunkCache;
@@ -58,7 +58,7 @@ struct Supplies<X: Scheme> {
 /// If there is no memory, or what is decided is too large.
 pub(crate) fn update<'d, X: Scheme, F>(
     state: &mut SessionState<'_, X>,
-    key: Key<'_>,
+    (key, guess): (Key<'_>, &Guess),
     now: Seconds,
     provision: Provision<SlabPending<X>>,
     mut decide: F,
@@ -88,7 +88,7 @@ where
             counters: &state.local.counters,
             lane: state.local.lane,
         };
-        match writer.attempt(key, now, &mut supplies, &mut decide) {
+        match writer.attempt((key, guess), now, &mut supplies, &mut decide) {
             Step::Done => {
                 state.flush_many_events();
                 if state.core.index.is_growing() {
@@ -125,6 +125,29 @@ where
             }
         }
     }
+}
+
+/// Locks the key's buckets: only the one with its entry if there is one, since then none is added. Returns the flush
+/// generation and the item that is there.
+#[inline(always)]
+fn lock<'a, X: Scheme>(
+    core: &'a Core<X>,
+    (key, guess): (Key<'_>, &Guess),
+    now: Seconds,
+) -> (LockedBuckets<'a, X>, u32, Option<Present<'a, X>>) {
+    // Loaded once, so that what is decided, and what is stored, is so before a flush or after it as a whole; and under the counters, so that an item that
+    // was stored after a flush is not judged as of before it.
+    if let Some(held) = core.index.lock_entry(key.hash, guess) {
+        let generation = core.items.flushes().generation();
+        match present(core, &held, key, (generation, now)) {
+            Some(present) if held.covers(present.slot) => return (held.among(), generation, Some(present)),
+            _ => held.release_unchanged(),
+        }
+    }
+    let held = core.index.lock(key.hash);
+    let generation = core.items.flushes().generation();
+    let present = present(core, &held, key, (generation, now));
+    (held, generation, present)
 }
 
 /// Finds memory for what will probably be stored.
@@ -197,7 +220,7 @@ impl<'s, X: Scheme> Writer<'s, X> {
     #[inline]
     fn attempt<'d, F>(
         &mut self,
-        key: Key<'_>,
+        (key, guess): (Key<'_>, &Guess),
         now: Seconds,
         supplies: &mut Supplies<X>,
         decide: &mut F,
@@ -207,11 +230,7 @@ impl<'s, X: Scheme> Writer<'s, X> {
     {
         let core = self.core;
         hooks::pause(Window::Locking);
-        let held = core.index.lock(key.hash);
-        // Loaded once, so that what is decided, and what is stored, is so before a flush or after it as a whole; and under the counters, so that an item that
-        // was stored after a flush is not judged as of before it.
-        let generation = core.items.flushes().generation();
-        let present = present(core, &held, key, (generation, now));
+        let (held, generation, present) = lock(core, (key, guess), now);
         let live = present.filter(|present| present.dead.is_none());
         let view = live.map(|present| View { core, item: present.item });
         let decision = decide(view.as_ref().map(|view| view as &dyn ItemView));

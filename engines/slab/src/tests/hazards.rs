@@ -86,3 +86,24 @@ fn a_chunk_that_is_being_filled_for_the_key_is_not_read_through_an_old_slot() {
     assert_eq!(result, Read::Hit);
     assert_eq!(sink.item.unwrap().value, b"new");
 }
+
+/// An item is overwritten where it lies, with a value of the same length, before the reader has copied the value.
+#[test]
+fn an_item_that_is_overwritten_while_it_is_read_is_not_mixed_with_the_new_value() {
+    let engine = open(8 << 20);
+    let (mut reader, mut writer) = (engine.session(), engine.session());
+    store(&mut writer, b"wanted", b"first", 0, Expiry::Never, NOW).unwrap();
+    let done = Cell::new(false);
+    let guard = hooks::set(move |window| {
+        if window == Window::Reading && !done.replace(true) {
+            store(&mut writer, b"wanted", b"after", 0, Expiry::Never, NOW).unwrap();
+        }
+    });
+    let key = Key { bytes: b"wanted", hash: reader.hash(b"wanted") };
+    let mut sink = CopySink::default();
+    let guess = reader.prefetch_item(key.hash);
+    let read = reader.read(key, guess, NOW, &mut sink);
+    drop(guard);
+    assert_eq!((read, sink.undone), (Read::Hit, 1), "what was copied meanwhile was taken back");
+    assert_eq!(sink.item.unwrap().value, b"after");
+}

@@ -57,8 +57,9 @@ pub(crate) struct TopKeys {
     counters: usize,
 }
 
-/// The counts of one worker in the current half minute.
+/// The counts of one worker in the current half minute, on cache lines of its own.
 #[derive(Debug)]
+#[repr(align(128))]
 struct Recorder {
     /// LOCK: lists of a worker. Leaf; the worker does not wait for it.
     now: Mutex<Lists>,

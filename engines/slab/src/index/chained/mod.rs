@@ -136,6 +136,11 @@ impl Scheme for Chained {
     }
 
     #[inline(always)]
+    fn bucket_of(place: ChainedPlace, _at: Offset) -> u32 {
+        place.bucket
+    }
+
+    #[inline(always)]
     fn first(region: &Region, table: Table<Self>, place: ChainedPlace) -> First {
         let is_long = Cell::new(false);
         // Past a stride there is a search that can tell whether it goes in circles.
@@ -145,7 +150,7 @@ impl Scheme for Chained {
         };
         let look = |_, link: Link, item| (link.tag() == place.tag).then_some(item);
         match follow(region, bucket_at(table, place.bucket), stop, look) {
-            Some(item) => First::Item(item),
+            Some(item) => First::Item(item, 0),
             None if is_long.get() => First::Unknown,
             None => First::Nothing,
         }

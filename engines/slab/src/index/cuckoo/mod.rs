@@ -69,10 +69,15 @@ impl Scheme for Cuckoo {
     }
 
     #[inline(always)]
+    fn bucket_of(_place: CuckooPlace, at: SlotAt) -> u32 {
+        at.bucket
+    }
+
+    #[inline(always)]
     fn first(region: &Region, table: Table<Self>, place: CuckooPlace) -> First {
         let (buckets, mut slots) = likely(region, table, place);
         match next_with_tag(&buckets, &mut slots, place.tag) {
-            Some((which, slot)) => First::Item(buckets[which].item(slot)),
+            Some((which, slot)) => First::Item(buckets[which].item(slot), which),
             None => First::Nothing,
         }
     }
