@@ -112,7 +112,7 @@ impl SharedWrites {
     }
 }
 
-/// What was counted, and where the program begins in memory.
+/// The counts, and the address at which the program begins.
 type Run = (Vec<Counted>, u64);
 
 fn with_room(binary: &Path, engine: &[&str]) -> Result<Run, LoadError> {

@@ -42,7 +42,7 @@ const LIMITS: [(&str, f64); 12] = [
     (ROUTED_SET, 0.0),
 ];
 
-/// What single engines write above the limits, as measured: what is to become less.
+/// Measured writes of single engines above the limits. They should become fewer.
 const EXCEPTIONS: [(&str, &str, f64); 11] = [
     ("memc3", SET_NEW, 9.5),
     ("memc3", SET_EVICTING, 15.0),

@@ -14,7 +14,7 @@ const LARGE_BYTES: u64 = 16 << 20;
 
 /// A line is hot if more than one operation in this many writes to it …
 const HOT_PART: u64 = 64;
-/// … and so many at least.
+/// … and at least this many.
 const HOT_LEAST: u64 = 5;
 
 /// The threads that have touched something, one bit each.
@@ -54,7 +54,7 @@ struct Noted {
     is_write: bool,
 }
 
-/// What was recorded of a run, from the first marker on.
+/// The records of a run from the first marker on.
 #[derive(Debug, Default)]
 pub(super) struct Recording {
     lines: HashMap<u64, Users>,
@@ -133,7 +133,7 @@ impl Recording {
         }
     }
 
-    /// The counts of phase number `phase`, of so many operations, in a process with these mappings.
+    /// The counts of phase number `phase`, of this many operations, in a process with these mappings.
     pub(super) fn counts(&self, phase: u32, operations: u64, mappings: &[Range<u64>]) -> Counts {
         let users = |line: u64| {
             let address = line * LINE_BYTES;

@@ -149,7 +149,7 @@ impl Traced {
         Ok(())
     }
 
-    /// Ends the server. Returns what was counted, and where its program begins in memory.
+    /// Ends the server. Returns the counts, and the address at which its program begins.
     pub(super) fn end(mut self) -> Result<(Vec<Counted>, u64), LoadError> {
         let path = format!("/proc/{}/maps", self.process.id());
         let maps = fs::read_to_string(&path)

@@ -1,4 +1,4 @@
-//! What is sent: first by both clients, so that both workers have touched everything, then by one, counted.
+//! The requests: both clients send them first, so that both workers have touched everything, then one client, counted.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
