@@ -21,7 +21,7 @@ use guira_sync::clock::Seconds;
 pub const CANDIDATES: [Policy; 8] = [
     Policy::Clock(ReadBits::Two),
     Policy::Lru(LruOptions),
-    Policy::S3Fifo(S3FifoOptions { skip_percent: 30, promote_reads: 1, ..S3FifoOptions::with_small(20) }),
+    Policy::S3Fifo(S3FifoOptions { skip_percent: 30, promote_reads: 1, ..S3FifoOptions::with_small(10) }),
     Policy::S3Fifo(S3FifoOptions {
         ghost_percent: Some(200),
         skip_percent: 30,
@@ -44,8 +44,8 @@ const RAISE_AFTER: u32 = 15;
 /// Recent misses are those of this many reads for each key that fits into the cache.
 const READS_OF_LATE: u64 = 16;
 const OBJECTS_LEAST: u64 = 64;
-/// The candidate that takes over when memory is full for the first time. Of the fixed policies it misses least on average but for a smaller
-/// probation, with which it misses much more where items are read again late; `clock` has no notes, and so more items until then …
+/// The candidate that takes over when memory is full for the first time. Of the fixed policies it misses least on average; `clock` has no notes,
+/// and so more items until then …
 const WHEN_FULL: usize = 2;
 /// … if its notes are at most one part in this many of an item.
 const NOTES_PART: f64 = 32.0;
@@ -348,7 +348,7 @@ mod tests {
     use std::time::Duration;
 
     /// The policy that takes over when memory is full for the first time.
-    const FULL: &str = "s3-fifo:small_pct=20,skip_pct=30,promote=1";
+    const FULL: &str = "s3-fifo:small_pct=10,skip_pct=30,promote=1";
 
     #[test]
     fn candidates_are_policies_and_no_two_are_the_same() {

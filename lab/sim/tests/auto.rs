@@ -13,9 +13,8 @@ const FIXED: [&str; 8] =
     ["clock", "lru", "seg-lru", "klru", "sieve", "s3-fifo", "s3-fifo:small_pct=25", "2q"];
 
 /// Further candidates of `auto`, for what is measured. The bounds of the tests are beside the others.
-const VARIANTS: [&str; 5] = [
+const VARIANTS: [&str; 4] = [
     "s3-fifo:small_pct=2",
-    "s3-fifo:small_pct=20,skip_pct=30,promote=1",
     "s3-fifo:skip_pct=30,promote=1",
     "s3-fifo:ghost_pct=200,skip_pct=30,promote=1",
     "s3-fifo:small_pct=25,skip_pct=50,promote=1",

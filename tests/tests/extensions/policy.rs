@@ -118,8 +118,8 @@ fn the_server_changes_to_a_policy_that_misses_less_and_says_why() {
     client.exchange("mn\r\n", "MN\r\n");
     let mut changes = 1;
     if first.starts_with("clock") {
-        settled(&mut client, "s3-fifo:small_pct=20,skip_pct=30,promote=1");
-        let full = "memory is full for the first time, and s3-fifo:small_pct=20,skip_pct=30,promote=1 misses less of most requests than ";
+        settled(&mut client, "s3-fifo:small_pct=10,skip_pct=30,promote=1");
+        let full = "memory is full for the first time, and s3-fifo:small_pct=10,skip_pct=30,promote=1 misses less of most requests than ";
         assert_eq!(client.stats("settings")["policy_reason"], format!("{full}{first}"));
         changes += 1;
     }

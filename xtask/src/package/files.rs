@@ -56,6 +56,7 @@ pub(super) const DOCUMENTS: &[Row] = pages! {
     "guide/client.md"
     "guide/demonstration.md"
     "guide/freshness.md"
+    "guide/from-bitnami.md"
     "guide/install.md"
     "guide/invalidator.md"
     "guide/leases.md"
