@@ -214,7 +214,7 @@ impl Advisor {
         self.sample_below(models.threshold());
     }
 
-    /// What was learnt so far, for a server that continues with the items.
+    /// The conclusions so far, for another server that takes over the items.
     pub fn conclusions(&self) -> Conclusions {
         let learnt = self.learnt();
         let Some(models) = &learnt.models else { return learnt.restored.clone() };

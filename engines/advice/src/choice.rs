@@ -151,7 +151,7 @@ impl Choice {
         Choice { worth, ..self }
     }
 
-    /// What is known of the policies beside the served one.
+    /// The comparison of the served policy with the others.
     pub(crate) fn comparison(&self) -> Comparison {
         if let Some(Restored { comparison, .. }) = &self.restored {
             return comparison.clone();
@@ -230,7 +230,7 @@ impl Choice {
         Some(id)
     }
 
-    /// What a hit of this key is worth beside the others.
+    /// The worth of a hit of this key, compared with other keys.
     fn worth_of(&self, id: Id) -> f64 {
         let keys = self.sample.keys();
         let weights = keys.get(id).map(|known| f64::from(known.weight)).zip(keys.mean_weight());

@@ -60,7 +60,7 @@ impl Chooser {
         self.read_worth(served, objects, (had, 1.0));
     }
 
-    /// The same of a key whose hit is worth so much beside others.
+    /// The same for a key whose hit has this worth.
     pub(crate) fn read_worth(&mut self, served: usize, objects: usize, (had, worth): (&[bool], f64)) {
         let hit = had[served];
         let asked = if hit { 0.0 } else { GAIN_LEAST * worth };

@@ -2,7 +2,7 @@
 //! continues with its conclusions, too.
 //!
 //! ```text
-//! learnt-policy filled CHANGES POLICY       the policy that the figures below are beside
+//! learnt-policy filled CHANGES POLICY       the served policy, which the figures below compare others with
 //! learnt-rival SAVED DIFFERENCES LEAST POLICY
 //! learnt-age BYTES FILLS FILLS              how long items of a size should stay, and do stay
 //! ```
@@ -25,7 +25,7 @@ pub struct Conclusions {
     pub(crate) ages: Vec<SizeAge>,
 }
 
-/// The policies beside the served one.
+/// The served policy, and the others compared with it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Comparison {
     pub(crate) served: Policy,

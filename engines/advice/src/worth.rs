@@ -16,7 +16,7 @@ pub enum Worth {
 impl Worth {
     pub const NAMES: [&'static str; 2] = ["objects", "bytes"];
 
-    /// What a hit of an item of `bytes` is worth beside one of the `usual` length.
+    /// The worth of a hit of an item of `bytes`, relative to one of the `usual` length.
     pub(crate) fn of(self, bytes: f64, usual: f64) -> f64 {
         match self {
             Worth::Objects => 1.0,

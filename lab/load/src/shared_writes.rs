@@ -12,7 +12,7 @@ mod traced;
 mod work;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use guira_harness::scratch::Scratch;
@@ -21,8 +21,7 @@ use guira_harness::server::{ServerProcess, Spec};
 pub use document::{document, excesses};
 
 use crate::error::LoadError;
-use crate::server::GUIRA;
-use traced::{Counted, Traced};
+use traced::{Counted, Traced, failed};
 
 /// An engine, with the arguments of a server that uses it.
 const ENGINES: [(&str, &[&str]); 9] = [
@@ -127,10 +126,6 @@ fn when_full(binary: &Path, engine: &[&str]) -> Result<Run, LoadError> {
     let region = format!("--region={}", scratch.file("region").display());
     let memory = format!("--memory={}", work::FULL_MEMORY);
     let arguments = serve(engine, &[&memory, &region]);
-    let failed = |error: guira_harness::server::ServerError| LoadError::Server {
-        name: GUIRA.to_owned(),
-        problem: error.to_string(),
-    };
     let mut command = Command::new(binary);
     command.args(&arguments);
     let (mut process, addr) = ServerProcess::listening(Spec::of_service(command), "").map_err(failed)?;
@@ -143,10 +138,6 @@ fn when_full(binary: &Path, engine: &[&str]) -> Result<Run, LoadError> {
 
 /// A router before one server, which is not traced.
 fn router(binary: &Path) -> Result<Run, LoadError> {
-    let failed = |error: guira_harness::server::ServerError| LoadError::Server {
-        name: GUIRA.to_owned(),
-        problem: error.to_string(),
-    };
     let mut command = Command::new(binary);
     command.args(serve(&[], &["--memory=64MiB"]));
     let (mut server, addr) = ServerProcess::listening(Spec::of_service(command), "").map_err(failed)?;
@@ -217,10 +208,4 @@ fn by_address(text: &str) -> BTreeMap<u64, String> {
         all.push_str(&format!("{function} ({file})"));
     }
     named
-}
-
-/// The default path of the document.
-#[must_use]
-pub fn default_document() -> PathBuf {
-    PathBuf::from("docs/results/shared-writes.md")
 }

@@ -177,7 +177,7 @@ impl Traced {
     }
 }
 
-fn failed(problem: impl ToString) -> LoadError {
+pub(super) fn failed(problem: impl ToString) -> LoadError {
     LoadError::Server { name: GUIRA.to_owned(), problem: problem.to_string() }
 }
 
