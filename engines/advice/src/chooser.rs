@@ -12,6 +12,8 @@ use crate::conclusions::Savings;
 const GAIN_LEAST: f64 = 0.005;
 /// So many reads of the sample have to be saved …
 const SAVED_LEAST: f64 = 32.0;
+/// … and as many as this part of the sampled keys that fit into the cache: a new order has to learn again what the old one knew of them …
+const SAVED_PART: f64 = 0.05;
 /// … and so many standard deviations of what it would be by chance, if policies were equally good.
 const DEVIATIONS: f64 = 4.0;
 /// Each change takes so many times as many as the one before, for what it costs …
@@ -42,6 +44,8 @@ impl Rival {
 #[derive(Clone, Debug)]
 pub(crate) struct Chooser {
     rivals: Vec<Rival>,
+    /// Sampled keys that fit into the cache.
+    objects: usize,
     /// Sampled reads of the present part.
     reads: usize,
     /// How often the policy has been changed, as far as that is not forgotten.
@@ -50,7 +54,7 @@ pub(crate) struct Chooser {
 
 impl Chooser {
     pub(crate) fn new(policies: usize) -> Self {
-        Chooser { rivals: vec![Rival::default(); policies], reads: 0, changes: 0.0 }
+        Chooser { rivals: vec![Rival::default(); policies], objects: 0, reads: 0, changes: 0.0 }
     }
 
     /// A sampled key was read. `had` tells of each policy's miniature whether it had the key; the cache has the policy `served`, and keeps so
@@ -63,6 +67,7 @@ impl Chooser {
     /// The same for a key whose hit has this worth.
     pub(crate) fn read_worth(&mut self, served: usize, objects: usize, (had, worth): (&[bool], f64)) {
         let hit = had[served];
+        self.objects = objects;
         let asked = if hit { 0.0 } else { GAIN_LEAST * worth };
         if !hit {
             self.changes *= 0.5f64.powf(1.0 / (FORGOTTEN_AFTER * objects.max(1) as f64));
@@ -85,7 +90,7 @@ impl Chooser {
 
     /// The policy that the cache should have, if it is another one: of those that are `fit`.
     pub(crate) fn choice(&self, fit: impl Fn(usize) -> bool) -> Option<usize> {
-        let enough = SAVED_LEAST * MORE_EACH_TIME.powf(self.changes);
+        let enough = SAVED_LEAST.max(SAVED_PART * self.objects as f64) * MORE_EACH_TIME.powf(self.changes);
         let (best, rival) = self
             .rivals
             .iter()
