@@ -4,7 +4,7 @@ use crate::core::Core;
 use crate::index::Scheme;
 use guira_contract::{ClassStats, EngineStats};
 use guira_items::ClassUsage;
-use guira_memory::slab::ClassGuard;
+use guira_memory::slab::{ClassGuard, ClassId};
 use guira_sync::waits::Waits;
 
 pub(crate) fn reset<X: Scheme>(core: &Core<X>) {
@@ -39,10 +39,18 @@ pub(crate) fn collect<X: Scheme>(core: &Core<X>) -> EngineStats {
         short_lived_untracked: core.short_lived.untracked(),
         short_lived_busy: core.short_lived.busy(),
         region_no_room: core.items.region().refusals(),
-        policy_item_bytes: core.evictor.metadata_of_chunk() as u64,
+        policy_item_bytes: policy_item_bytes(core, &held),
         classes: class_stats(core, &held),
         ..EngineStats::counted(core.items.shell().registry().since_reset())
     }
+}
+
+/// Bytes that the policy notes of each item in the class with the most items.
+fn policy_item_bytes<X: Scheme>(core: &Core<X>, held: &[ClassUsage]) -> u64 {
+    let classes = core.pool.memory().classes();
+    let items = |class: &ClassId| held.get(usize::from(class.0)).map_or(0, |held| held.items);
+    let fullest = classes.ids().max_by_key(items);
+    fullest.map_or(0, |class| core.evictor.metadata_of_chunk(classes.geometry(class)) as u64)
 }
 
 /// How long ago the first item from word `word` of a class's pages on, in that page, was last read or stored.

@@ -1,7 +1,7 @@
 //! KLRU that does not look whether what it has drawn has expired: Algorithm 1 of the paper without lines 14 to 17.
 
 use guira_slab::policy::klru::Klru;
-use guira_slab::policy::{Arrival, Chunk, Chunks, Moment, Order, Reads};
+use guira_slab::policy::{Arrival, Chunk, Chunks, Lately, Moment, Notes, Order, Reads, Side};
 
 /// KLRU to which everything is alive.
 #[derive(Debug)]
@@ -17,6 +17,22 @@ impl<C: Chunks> Chunks for Alive<'_, C> {
 
     fn set_note(&self, chunk: Chunk, word: usize, value: u32) {
         self.0.set_note(chunk, word, value);
+    }
+
+    fn link(&self, chunk: Chunk, side: Side) -> u32 {
+        self.0.link(chunk, side)
+    }
+
+    fn set_link(&self, chunk: Chunk, side: Side, link: u32) {
+        self.0.set_link(chunk, side, link);
+    }
+
+    fn reads(&self, chunk: Chunk) -> u32 {
+        self.0.reads(chunk)
+    }
+
+    fn fade(&self, chunk: Chunk) {
+        self.0.fade(chunk);
     }
 
     fn is_recent(&self, chunk: Chunk) -> bool {
@@ -48,8 +64,8 @@ impl Order for Blind {
     const READS: Reads = <Klru as Order>::READS;
     const IS_SEQUENCE: bool = <Klru as Order>::IS_SEQUENCE;
 
-    fn words(&self) -> usize {
-        self.0.words()
+    fn notes(&self) -> Notes {
+        self.0.notes()
     }
 
     fn variant(&self) -> u8 {
@@ -82,5 +98,9 @@ impl Order for Blind {
 
     fn since(&self, chunks: &impl Chunks, chunk: Chunk) -> u32 {
         self.0.since(chunks, chunk)
+    }
+
+    fn newest(&self, chunks: &impl Chunks, among: &[Chunk], lately: Lately) -> Vec<(u32, Chunk)> {
+        self.0.newest(chunks, among, lately)
     }
 }

@@ -7,7 +7,7 @@ use guira_harness::rounds::median;
 use guira_harness::rounds::turns;
 use guira_memory::prefetch;
 use guira_slab::policy::klru::{Klru, KlruOptions};
-use guira_slab::policy::{Arrival, Chunk, Chunks, Moment, Order};
+use guira_slab::policy::{Arrival, Chunk, Chunks, Moment, Order, Side};
 use guira_sync::clock::Stopwatch;
 use guira_workload::Rng;
 
@@ -67,6 +67,18 @@ impl Chunks for Slots {
     fn set_note(&self, chunk: Chunk, word: usize, value: u32) {
         self.metadata[chunk as usize + word].set(value);
     }
+
+    fn link(&self, _chunk: Chunk, _side: Side) -> u32 {
+        0
+    }
+
+    fn set_link(&self, _chunk: Chunk, _side: Side, _link: u32) {}
+
+    fn reads(&self, _chunk: Chunk) -> u32 {
+        0
+    }
+
+    fn fade(&self, _chunk: Chunk) {}
 
     fn is_recent(&self, _chunk: Chunk) -> bool {
         false

@@ -1,10 +1,10 @@
 //! The chunks of a class, as a policy sees them.
 
 use super::circle::Circle;
-use super::metadata::Metadata;
+use super::metadata::{Layout, Metadata};
 use crate::items::Items;
 use crate::policy::clock::ReadBits;
-use crate::policy::{Chunk, Chunks};
+use crate::policy::{Chunk, Chunks, Side};
 use guira_memory::Offset;
 use guira_memory::slab::{Geometry, PageId, SlabMemory};
 use guira_sync::atomic::Ordering;
@@ -15,6 +15,7 @@ pub(crate) struct ClassChunks<'a> {
     items: &'a Items,
     memory: &'a SlabMemory,
     metadata: &'a Metadata,
+    layout: Layout,
     geometry: Geometry,
     /// The class's pages, to draw chunks from at random.
     pages: &'a [PageId],
@@ -30,7 +31,8 @@ impl<'a> ClassChunks<'a> {
         geometry: &Geometry,
         pages: &'a [PageId],
     ) -> Self {
-        ClassChunks { items, memory, metadata, geometry: *geometry, pages, circle: None }
+        let layout = metadata.layout(geometry);
+        ClassChunks { items, memory, metadata, layout, geometry: *geometry, pages, circle: None }
     }
 
     /// The same for an order that may turn the hand.
@@ -58,14 +60,32 @@ impl<'a> ClassChunks<'a> {
 impl Chunks for ClassChunks<'_> {
     #[inline]
     fn note(&self, chunk: Chunk, word: usize) -> u32 {
-        let (page, chunk) = self.parts(chunk);
-        self.metadata.word(page, chunk, word).load(Ordering::Relaxed)
+        self.metadata.word(self.layout, self.parts(chunk), word).load(Ordering::Relaxed)
     }
 
     #[inline]
     fn set_note(&self, chunk: Chunk, word: usize, value: u32) {
-        let (page, chunk) = self.parts(chunk);
-        self.metadata.word(page, chunk, word).store(value, Ordering::Relaxed);
+        self.metadata.word(self.layout, self.parts(chunk), word).store(value, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn link(&self, chunk: Chunk, side: Side) -> u32 {
+        self.metadata.link(self.layout, self.parts(chunk), side)
+    }
+
+    #[inline]
+    fn set_link(&self, chunk: Chunk, side: Side, link: u32) {
+        self.metadata.set_link(self.layout, self.parts(chunk), side, link);
+    }
+
+    #[inline]
+    fn reads(&self, chunk: Chunk) -> u32 {
+        self.memory.reads(self.place(chunk), self.geometry.chunk as usize)
+    }
+
+    #[inline]
+    fn fade(&self, chunk: Chunk) {
+        self.memory.decay(self.place(chunk), self.geometry.chunk as usize);
     }
 
     #[inline]
@@ -103,7 +123,7 @@ impl Chunks for ClassChunks<'_> {
         self.items.region().prefetch(self.place(chunk).bytes());
         let (page, chunk) = self.parts(chunk);
         self.memory.prefetch_occupied(page, chunk / 64);
-        self.metadata.prefetch(page, chunk);
+        self.metadata.prefetch(self.layout, (page, chunk));
     }
 
     fn sweep(&self, counted: ReadBits, want: usize, mut take: impl FnMut(Chunk)) {

@@ -158,7 +158,7 @@ pub(crate) struct Orders {
 impl Orders {
     pub(crate) fn new(policy: Policy, classes: usize, metadata: [Metadata; 2]) -> Self {
         let order = |class| Mutex::new(ClassOrder::new(policy, class as u64));
-        metadata[0].set_words(policy.order(0).words());
+        metadata[0].set_notes(policy.order(0).notes());
         Orders { classes: (0..classes).map(order).collect(), waits: Waits::default(), metadata }
     }
 

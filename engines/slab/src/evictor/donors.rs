@@ -244,9 +244,10 @@ fn pass_pages(view: View<'_>, order: &mut ClassOrder, guard: &mut ClassGuard<'_>
     let left_out = pages_left_out(view, order, guard);
     let first = order.next_page(guard.geometry());
     let passed = left_out + (pages - left_out).min(PAGE_CHOICE);
+    let clears_bits = !order.placed.state.clears_bits();
     for index in first..first + passed {
         let page = guard.pages()[index % pages];
-        if index >= first + left_out {
+        if clears_bits && index >= first + left_out {
             let mut words = Vec::new();
             each_word(view, guard, page, |word, _, recent| words.push((word, recent)));
             words.into_iter().for_each(|(word, recent)| guard.clear_recent(page, word, recent));

@@ -120,9 +120,9 @@ impl EventQueue {
 /// Prefetches the metadata of the chunk at `at`, which may come from a racy read.
 #[inline(never)]
 pub(super) fn prefetch_metadata(view: View<'_>, at: Offset) {
-    if let Some((page, _, chunk)) = view.pool.memory().locate(at) {
-        let used = view.orders.metadata().iter().filter(|metadata| metadata.words() > 0);
-        used.for_each(|metadata| metadata.prefetch(page, chunk));
+    if let Some((page, geometry, chunk)) = view.pool.memory().locate(at) {
+        let used = view.orders.metadata().iter().filter(|metadata| !metadata.notes().is_none());
+        used.for_each(|metadata| metadata.prefetch(metadata.layout(geometry), (page, chunk)));
     }
 }
 

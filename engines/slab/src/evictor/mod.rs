@@ -23,18 +23,13 @@ pub(crate) use events::EventQueue;
 use guira_contract::{PolicyError, SizeWeight};
 use guira_items::{Eviction, OpenError, Residence};
 use guira_memory::Offset;
-#[cfg(test)]
-use guira_memory::slab::Geometry;
-use guira_memory::slab::{ClassId, Given, PageId, Source};
+use guira_memory::slab::{ClassId, Geometry, Given, PageId, Source};
 use guira_sync::lock::MutexGuard;
 use guira_sync::waits::Waits;
-use metadata::{Metadata, NOTE};
+use metadata::Metadata;
 pub(crate) use pages::Emptiness;
 use switch::{PolicySwitch, Wants};
 use view::View;
-
-/// Notes of so many chunks are read under the lock of an order at once.
-const LOOKED_AT: usize = 64;
 
 /// The state of the evictor: an order for each class, and the switch from one policy to another.
 #[derive(Debug)]
@@ -78,9 +73,9 @@ impl EvictorState {
         self.switch.policies()
     }
 
-    /// Bytes that the policy notes of each chunk.
-    pub(crate) fn metadata_of_chunk(&self) -> usize {
-        self.policies().0.order(0).words() * NOTE
+    /// Bytes that the policy notes of each chunk of a class.
+    pub(crate) fn metadata_of_chunk(&self, geometry: &Geometry) -> usize {
+        self.orders.metadata()[0].chunk_bytes(geometry, self.policies().0.order(0).notes())
     }
 
     /// What is waited for when orders are locked.
@@ -122,15 +117,12 @@ impl<'a> Evictor<'a> {
     /// Of the items at these places, in a page that is leaving `class`, up to `most` that were stored or used a moment ago, as far as its order knows. The places
     /// of the result are in order.
     pub(crate) fn new_among(self, class: ClassId, places: &[Offset], most: usize) -> Vec<Offset> {
-        let mut new = Vec::new();
-        for places in places.chunks(LOOKED_AT) {
-            let order = self.view.orders.lock(class);
-            if order.goes_by_hand() {
-                return Vec::new();
-            }
-            let age = |at: &Offset| self.view.age_if_new(class, &order, *at);
-            new.extend(places.iter().filter_map(|at| age(at).map(|age| (age, *at))));
+        let order = self.view.orders.lock(class);
+        if order.goes_by_hand() {
+            return Vec::new();
         }
+        let mut new = self.view.new_among(class, &order, places);
+        drop(order);
         new.sort_unstable();
         new.truncate(most);
         let mut places: Vec<Offset> = new.into_iter().map(|(_, at)| at).collect();

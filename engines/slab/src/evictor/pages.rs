@@ -109,7 +109,7 @@ fn forget(view: View<'_>, page: PageId) {
     let mut order = view.orders.lock(class);
     let forget = |placed: &mut Placed| {
         let chunks = view.chunks(placed.area, class, &[]);
-        if areas[placed.area].words() > 0 {
+        if !areas[placed.area].notes().is_none() {
             (0..geometry.chunks).for_each(|chunk| placed.state.removed(&chunks, chunks.number(page, chunk)));
         }
     };

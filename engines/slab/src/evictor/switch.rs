@@ -12,8 +12,8 @@
 //! - *Forgetting*: the old notes are not in use any more, once every session has passed a quiescent point, and they are given back.
 
 use super::class_order::{Incoming, Placed};
-use super::metadata::Metadata;
 use super::view::View;
+use crate::policy::Notes;
 use crate::policy::table::{Policy, PolicyState, ReadHook};
 use crate::policy::{Chunks, Moment};
 use guira_contract::PolicyError;
@@ -153,7 +153,7 @@ impl PolicySwitch {
         }
         let area = 1 - state.area;
         let order = policy.order(0);
-        view.orders.metadata()[area].set_words(order.words());
+        view.orders.metadata()[area].set_notes(order.notes());
         // Release: pairs with the Acquire in `read_hooks`.
         self.read_hooks[area].store(order.read_hook().to_bits(), Ordering::Release);
         let both = Wants::of(&state.policy.order(0)).0 | Wants::of(&order).0;
@@ -165,7 +165,7 @@ impl PolicySwitch {
 
     /// Takes an announcement back that nobody has heard of.
     fn take_back(&self, view: View<'_>, state: &mut State) {
-        view.orders.metadata()[1 - state.area].set_words(0);
+        view.orders.metadata()[1 - state.area].set_notes(Notes::NONE);
         self.read_hooks[1 - state.area].store(ReadHook::NOTHING.to_bits(), Ordering::Relaxed);
         self.wants.store(Wants::of(&state.policy.order(0)).0, Ordering::Relaxed);
         state.phase = Phase::Idle;
@@ -211,7 +211,7 @@ impl PolicySwitch {
                 }
                 None => {
                     forget_draining(view, 1 - state.area);
-                    view.orders.metadata()[1 - state.area].set_words(0);
+                    view.orders.metadata()[1 - state.area].set_notes(Notes::NONE);
                     state.phase = Phase::Idle;
                 }
             },
@@ -222,10 +222,10 @@ impl PolicySwitch {
 
 /// About how many bytes `policy` would note of all the chunks that there are.
 fn metadata_of(view: View<'_>, policy: Policy) -> usize {
-    let words = policy.order(0).words();
+    let notes = policy.order(0).notes();
     let of = |class| {
         let guard = view.pool.memory().lock(class);
-        guard.pages().len() * Metadata::bytes_of(guard.geometry(), words)
+        guard.pages().len() * view.orders.metadata()[0].bytes_of(guard.geometry(), notes)
     };
     view.pool.memory().classes().ids().map(of).sum()
 }
@@ -243,7 +243,7 @@ fn move_class(view: View<'_>, class: ClassId, policy: Policy, area: usize) -> Mo
     let taking_over = order.incoming.get_or_insert_with(|| {
         view.pool.budget().charge(guard.pages().len() * view.orders.metadata()[area].bytes(guard.geometry()));
         let mut pages = Vec::new();
-        if view.orders.metadata()[area].words() > 0 && !order.placed.state.is_sequence() {
+        if !view.orders.metadata()[area].notes().is_none() && !order.placed.state.is_sequence() {
             // The page under the hand is the one that has been as it is for longest; pages are taken from the end.
             pages = guard.pages().to_vec();
             pages.rotate_left(under_hand);
@@ -251,7 +251,7 @@ fn move_class(view: View<'_>, class: ClassId, policy: Policy, area: usize) -> Mo
         }
         Incoming { placed: Placed { state: policy.order(u64::from(class.0)), area }, pages }
     });
-    let has_notes = view.orders.metadata()[area].words() > 0;
+    let has_notes = !view.orders.metadata()[area].notes().is_none();
     if has_notes && view.pool.budget().excess() > 0 {
         // What is noted takes memory as it is written. First pages of items make room for it.
         return Moved::Waits;

@@ -3,13 +3,17 @@
 use super::chunks::ClassChunks;
 use super::class_order::{ClassOrder, Orders, Placed};
 use crate::items::Items;
-use crate::policy::Moment;
+use crate::policy::{Chunk, Lately, Moment};
 use crate::pool::ChunkPool;
 use guira_memory::Offset;
 use guira_memory::slab::{ClassGuard, ClassId, Geometry, PageId};
 
-/// Items that were stored within this many ticks, 1 MiB, are new.
+/// Items that were stored within this many ticks are new: within this many bytes.
 const A_MOMENT: u32 = 256;
+const A_MOMENT_BYTES: usize = 1 << 20;
+
+/// So many items of a list are looked at, under its lock.
+const LOOKED_AT: usize = 4096;
 
 /// The orders, with the items and the pages that they are about.
 #[derive(Clone, Copy, Debug)]
@@ -58,24 +62,36 @@ impl<'a> View<'a> {
         of(&order.placed).or_else(|| of(&order.incoming.as_ref()?.placed))
     }
 
-    /// How many ticks ago what is in a chunk was stored, or used, if that was a moment ago, as far as the order of its class knows.
-    pub(crate) fn age_if_new(self, class: ClassId, order: &ClassOrder, at: Offset) -> Option<u32> {
-        let (page, _, chunk) = self.pool.memory().locate(at)?;
-        let now = self.moment();
+    /// Of the items at `places`, which are in order and in one page of the class, those that were stored or used a moment ago, as far as the order of the class
+    /// knows, with a number that grows with the age.
+    pub(crate) fn new_among(
+        self,
+        class: ClassId,
+        order: &ClassOrder,
+        places: &[Offset],
+    ) -> Vec<(u32, Offset)> {
+        let chunk_bytes = self.pool.memory().classes().geometry(class).chunk as usize;
+        let most = (A_MOMENT_BYTES / chunk_bytes).clamp(1, LOOKED_AT);
+        let lately = Lately { now: self.moment(), ticks: A_MOMENT, most };
         let orders = order.incoming.iter().map(|incoming| &incoming.placed).chain([&order.placed]);
+        let (mut unlisted, mut new) = (places.to_vec(), Vec::new());
         for placed in orders.filter(|placed| !placed.state.goes_by_hand()) {
             let chunks = self.chunks(placed.area, class, &[]);
-            let chunk = chunks.number(page, chunk);
-            if placed.state.has(&chunks, chunk) {
-                return Some(now.ticks_since(placed.state.since(&chunks, chunk)))
-                    .filter(|age| *age < A_MOMENT);
-            }
+            let number =
+                |at: Offset| self.pool.memory().locate(at).map(|(page, _, chunk)| chunks.number(page, chunk));
+            let listed = |at: &mut Offset| number(*at).is_some_and(|chunk| placed.state.has(&chunks, chunk));
+            let among: Vec<Chunk> = unlisted.extract_if(.., listed).filter_map(number).collect();
+            let newest = placed.state.newest(&chunks, &among, lately);
+            new.extend(newest.into_iter().map(|(age, chunk)| (age, chunks.place(chunk))));
         }
         // What is in no list is new to the lists, unless it has still to go over from one; or an order that goes by the hand has it, which does not say
         // whether it is new.
         let is_taking_over =
             order.incoming.as_ref().is_some_and(|incoming| !incoming.placed.state.goes_by_hand());
-        (!is_taking_over && !order.placed.state.goes_by_hand()).then_some(0)
+        if !is_taking_over && !order.placed.state.goes_by_hand() {
+            new.extend(unlisted.into_iter().map(|at| (0, at)));
+        }
+        new
     }
 
     /// Notes how old `class` is, after its hand has moved or its pages have changed.

@@ -6,7 +6,7 @@
 //!
 //! The hand is written over [`Ring`], not over slab pages, so that the simulator turns the very same hand.
 
-use super::{Arrival, Chunk, Chunks, Moment, Order, PolicyOptions, Reads};
+use super::{Arrival, Chunk, Chunks, Lately, Moment, Notes, Order, PolicyOptions, Reads};
 use guira_contract::{OptionError, Spec};
 
 /// How many recency bits of a chunk count.
@@ -55,8 +55,8 @@ impl Order for Clock {
     const GOES_BY_HAND: bool = true;
     const IS_SEQUENCE: bool = false;
 
-    fn words(&self) -> usize {
-        0
+    fn notes(&self) -> Notes {
+        Notes::NONE
     }
 
     fn stored(&mut self, _chunks: &impl Chunks, _chunk: Chunk, _arrival: Arrival, _now: Moment) {}
@@ -77,6 +77,10 @@ impl Order for Clock {
 
     fn since(&self, _chunks: &impl Chunks, _chunk: Chunk) -> u32 {
         0
+    }
+
+    fn newest(&self, _chunks: &impl Chunks, _among: &[Chunk], _lately: Lately) -> Vec<(u32, Chunk)> {
+        Vec::new()
     }
 }
 

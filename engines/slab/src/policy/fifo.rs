@@ -1,16 +1,13 @@
 //! FIFO: items go in the order in which they were stored, and a read changes nothing (*Memcached with KLRU*, section 1: the policy of
 //! caches on flash, and what LRU becomes when its moves get rare, section 5.1).
 //!
-//! Notes: a link, and the tick of the store; three words.
+//! Notes: the links of a list.
 
-use super::list::{self, LINKS, List};
-use super::{Arrival, Chunk, Chunks, Moment, Order, PolicyOptions, Reads};
-
-/// After the links: the tick of the store.
-const TICK: usize = LINKS;
+use super::list::{self, List};
+use super::{Arrival, Chunk, Chunks, Lately, Moment, Notes, Order, PolicyOptions, Reads};
 
 /// First in, first out.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Fifo {
     list: List,
 }
@@ -32,14 +29,13 @@ impl Order for Fifo {
     const READS: Reads = Reads::Bit;
     const HEEDS_EVERY_READ: bool = false;
 
-    fn words(&self) -> usize {
-        LINKS + 1
+    fn notes(&self) -> Notes {
+        Notes::LIST
     }
 
     fn stored(&mut self, chunks: &impl Chunks, chunk: Chunk, _arrival: Arrival, now: Moment) {
         self.removed(chunks, chunk);
-        self.list.push(chunks, chunk);
-        chunks.set_note(chunk, TICK, now.tick);
+        self.list.push(chunks, chunk, now.tick);
     }
 
     fn has(&self, chunks: &impl Chunks, chunk: Chunk) -> bool {
@@ -65,8 +61,12 @@ impl Order for Fifo {
         self.list.oldest()
     }
 
-    fn since(&self, chunks: &impl Chunks, chunk: Chunk) -> u32 {
-        chunks.note(chunk, TICK)
+    fn since(&self, _chunks: &impl Chunks, _chunk: Chunk) -> u32 {
+        self.list.since().unwrap_or_default()
+    }
+
+    fn newest(&self, chunks: &impl Chunks, among: &[Chunk], lately: Lately) -> Vec<(u32, Chunk)> {
+        list::newest([&self.list], chunks, among, lately)
     }
 }
 
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn what_was_stored_first_goes_whatever_was_read() {
-        let (chunks, mut fifo) = (Plain::new(8, LINKS + 1), Fifo::default());
+        let (chunks, mut fifo) = (Plain::new(8, Notes::LIST), Fifo::default());
         (0..4).for_each(|chunk| plain::store(&mut fifo, &chunks, chunk, chunk));
         chunks.recent[0].set(true);
         fifo.was_read(&chunks, 0, plain::at(7));

@@ -2,11 +2,13 @@
 //!
 //! A table of buckets, each a cache line, of fingerprints with the time of the eviction, counted in evictions (S3-FIFO, section 4.2, keeps
 //! its ghost in the like). An entry is forgotten when as many keys as the ghost may remember were evicted since, or, seldom, when
-//! its bucket needs its place. So there is no queue, and an entry takes 4 bytes, and 6 to 11 with the places that are kept free; up to 17 after the class has become smaller.
+//! its bucket needs its place. So there is no queue, and an entry takes 4 bytes, and about 5 with the places that are kept free; up to 11 after the class has become smaller.
 
 const WAYS: usize = 16;
 /// How many entries a bucket is meant to have, at the most.
-const LOAD: u64 = 11;
+const LOAD: u64 = 13;
+/// A table has room for this part more than its entries: a class grows a little now and then.
+const SPARE: u64 = 10;
 /// Time is counted in evictions, enough of them together that the ghost's entries span about this many units.
 const SPAN: u64 = 256;
 
@@ -76,8 +78,9 @@ impl Ghost {
     /// Makes a new table if the old one is much too small or too large. What it remembers is lost, which matters little: a class grows
     /// before it evicts.
     fn resize(&mut self, entries: u64) {
-        let (fits, wanted) = (self.buckets.len() as u64 * LOAD, entries.div_ceil(LOAD).next_power_of_two());
-        if entries > fits || entries * 3 < fits && wanted < self.buckets.len() as u64 {
+        let (buckets, wanted) = (self.buckets.len() as u64, (entries + entries / SPARE).div_ceil(LOAD));
+        let fits = buckets * LOAD;
+        if entries > fits || entries * 2 < fits && wanted < buckets {
             *self = Ghost { buckets: vec![[0; WAYS]; wanted as usize], entries, evicted: 0 };
         }
         self.entries = entries;
@@ -96,7 +99,7 @@ impl Ghost {
     /// Bucket and fingerprint. They are of different bits of the hash, of which all are good.
     fn place(&self, hash: u32) -> (usize, u32) {
         let mixed = u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let bucket = (mixed >> 32) as usize & (self.buckets.len() - 1);
+        let bucket = (((mixed >> 32) * self.buckets.len() as u64) >> 32) as usize;
         (bucket, ((mixed >> 16) as u32 & 0xffff).max(1))
     }
 }
@@ -157,7 +160,7 @@ mod tests {
                 |keys: std::ops::Range<u32>| keys.filter(|key| ghost.recall(hash(*key), 0)).count() as u32;
             let (old, new) = (recalled(0..2 * entries - entries / 50), recalled(2 * entries..3 * entries));
             assert!(old <= entries / 100 && new >= entries - entries / 10, "{old} and {new} of {entries}");
-            assert!(ghost.bytes() <= 64 + 12 * entries as usize, "{}", ghost.bytes());
+            assert!(ghost.bytes() <= 64 + 6 * entries as usize, "{}", ghost.bytes());
         }
     }
 

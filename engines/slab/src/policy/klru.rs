@@ -7,7 +7,7 @@
 //! Notes: one word for [`Priority::Recency`], two for the others. Beside the notes one bit a chunk, which tells what is in the order.
 
 use super::bits::Bits;
-use super::{Arrival, Chunk, Chunks, Moment, Order, PolicyOptions, Reads};
+use super::{Arrival, Chunk, Chunks, Lately, Moment, Notes, Order, PolicyOptions, Reads};
 use guira_contract::{OptionError, Spec};
 
 /// The most items that are drawn for one victim.
@@ -312,8 +312,8 @@ impl Order for Klru {
     const READS: Reads = Reads::Touch;
     const IS_SEQUENCE: bool = false;
 
-    fn words(&self) -> usize {
-        if self.priority == Priority::Recency { 1 } else { 2 }
+    fn notes(&self) -> Notes {
+        Notes::words(if self.priority == Priority::Recency { 1 } else { 2 })
     }
 
     fn variant(&self) -> u8 {
@@ -389,6 +389,12 @@ impl Order for Klru {
         self.latest.tick.wrapping_sub(self.priority.idle(chunks, chunk, self.latest))
     }
 
+    fn newest(&self, chunks: &impl Chunks, among: &[Chunk], lately: Lately) -> Vec<(u32, Chunk)> {
+        let members = among.iter().filter(|chunk| self.members.contains(**chunk));
+        let aged = members.map(|&chunk| (self.priority.idle(chunks, chunk, lately.now), chunk));
+        aged.filter(|(age, _)| *age < lately.ticks).collect()
+    }
+
     fn bytes(&self) -> usize {
         self.members.bytes()
     }
@@ -402,7 +408,7 @@ mod tests {
     /// So few chunks that 32 samples draw all of them.
     fn filled(priority: Priority) -> (Plain, Klru) {
         let mut klru = drawing_all(priority);
-        let chunks = Plain::new(4, klru.words());
+        let chunks = Plain::new(4, klru.notes());
         (0..4).for_each(|chunk| plain::store(&mut klru, &chunks, chunk, 10 + chunk));
         (chunks, klru)
     }
@@ -482,7 +488,7 @@ mod tests {
     fn among_few_items_in_many_chunks_one_of_the_oldest_goes() {
         for seed in 0..50 {
             let mut klru = Klru::new(KlruOptions { samples: 16, priority: Priority::Recency }, seed);
-            let chunks = Plain::new(4096, 1);
+            let chunks = Plain::new(4096, Notes::words(1));
             (0..8).for_each(|number| plain::store(&mut klru, &chunks, 512 * number, 10 + number));
             let victims = plain::victims(&mut klru, &chunks, 1);
             assert!(victims[0] < 4 * 512, "seed {seed}: {victims:?}");
@@ -491,7 +497,7 @@ mod tests {
 
     #[test]
     fn ticks_may_wrap() {
-        let (chunks, mut klru) = (Plain::new(3, 1), drawing_all(Priority::Recency));
+        let (chunks, mut klru) = (Plain::new(3, Notes::words(1)), drawing_all(Priority::Recency));
         (0..3).for_each(|chunk| plain::store(&mut klru, &chunks, chunk, (u32::MAX - 1).wrapping_add(chunk)));
         assert_eq!(victims_at(&mut klru, &chunks, 5), [0, 1, 2]);
     }
@@ -508,7 +514,7 @@ mod tests {
 
     #[test]
     fn victims_are_found_where_nearly_nothing_is_there() {
-        let (chunks, mut klru) = (Plain::new(100_000, 1), Klru::default());
+        let (chunks, mut klru) = (Plain::new(100_000, Notes::words(1)), Klru::default());
         [77, 9_000, 99_999].into_iter().for_each(|chunk| plain::store(&mut klru, &chunks, chunk, 1));
         klru.removed(&chunks, 9_000);
         klru.removed(&chunks, 9_000);
@@ -520,7 +526,7 @@ mod tests {
     #[test]
     fn the_more_samples_the_older_are_the_victims() {
         let mean_age = |samples| {
-            let (chunks, mut klru) = (Plain::new(1000, 1), Klru::default());
+            let (chunks, mut klru) = (Plain::new(1000, Notes::words(1)), Klru::default());
             klru.tune(samples);
             (0..1000).for_each(|chunk| plain::store(&mut klru, &chunks, chunk, chunk));
             let mut sum = 0;

@@ -4,17 +4,14 @@
 //! memcached 1.4 looked, before each store, at a few items at the tail, and removed those that had expired. That costs a third of the
 //! stores per second when there are many (section 5.2.1) and is off unless asked for ([`TailReclaim`]).
 //!
-//! Notes: a link, the tick of the last move, and the second from which on a read moves the item again; four words. The second is noted,
-//! rather than that of the last move, so that a reader can tell without the order whether its read matters.
+//! Notes: the links of a list, and the second from which on a read moves the item again; rather than that of the last move, so that a reader can tell without the order whether its read matters.
 
-use super::list::{self, LINKS, List};
-use super::{Arrival, Chunk, Chunks, Moment, Order, PolicyOptions, Reads};
+use super::list::{self, List};
+use super::{Arrival, Chunk, Chunks, Lately, Moment, Notes, Order, PolicyOptions, Reads};
 use guira_contract::{OptionError, Spec};
 
-/// After the links: the tick of the last move …
-const TICK: usize = LINKS;
-/// … and the second in which the next is due.
-const DUE: usize = LINKS + 1;
+/// The second in which the next move is due.
+const DUE: usize = 0;
 
 /// How many items at the tail are looked at for dead ones: as many as memcached looks at.
 const TAIL: usize = 5;
@@ -72,7 +69,7 @@ impl PolicyOptions for LazyLruOptions {
     }
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct LazyLru {
     list: List,
     options: LazyLruOptions,
@@ -86,8 +83,7 @@ impl LazyLru {
 
     fn put_first(&mut self, chunks: &impl Chunks, chunk: Chunk, now: Moment) {
         self.removed(chunks, chunk);
-        self.list.push(chunks, chunk);
-        chunks.set_note(chunk, TICK, now.tick);
+        self.list.push(chunks, chunk, now.tick);
         chunks.set_note(chunk, DUE, now.seconds.wrapping_add(self.options.interval));
     }
 }
@@ -96,8 +92,8 @@ impl Order for LazyLru {
     const READS: Reads = Reads::Queue;
     const HEEDS_EVERY_READ: bool = false;
 
-    fn words(&self) -> usize {
-        LINKS + 2
+    fn notes(&self) -> Notes {
+        Notes::LIST.and_word()
     }
 
     fn stored(&mut self, chunks: &impl Chunks, chunk: Chunk, _arrival: Arrival, now: Moment) {
@@ -154,8 +150,12 @@ impl Order for LazyLru {
         self.list.oldest()
     }
 
-    fn since(&self, chunks: &impl Chunks, chunk: Chunk) -> u32 {
-        chunks.note(chunk, TICK)
+    fn since(&self, _chunks: &impl Chunks, _chunk: Chunk) -> u32 {
+        self.list.since().unwrap_or_default()
+    }
+
+    fn newest(&self, chunks: &impl Chunks, among: &[Chunk], lately: Lately) -> Vec<(u32, Chunk)> {
+        list::newest([&self.list], chunks, among, lately)
     }
 }
 
@@ -165,7 +165,7 @@ mod tests {
     use crate::policy::plain::{self, Plain};
 
     fn filled(options: LazyLruOptions) -> (Plain, LazyLru) {
-        let (chunks, mut lru) = (Plain::new(8, LINKS + 2), LazyLru::new(options));
+        let (chunks, mut lru) = (Plain::new(8, Notes::LIST.and_word()), LazyLru::new(options));
         (0..8).for_each(|chunk| plain::store(&mut lru, &chunks, chunk, chunk));
         (chunks, lru)
     }
@@ -190,12 +190,12 @@ mod tests {
         let (chunks, mut lru) = filled(LazyLruOptions { interval: 0, ..LazyLruOptions::default() });
         lru.was_read(&chunks, 0, plain::at(8));
         assert_eq!(plain::victims(&mut lru, &chunks, 9), [1, 2, 3, 4, 5, 6, 7, 0]);
-        let (chunks, mut lru) = (Plain::new(2, LINKS + 2), LazyLru::default());
+        let (chunks, mut lru) = (Plain::new(2, Notes::LIST.and_word()), LazyLru::default());
         (0..2).for_each(|chunk| plain::store(&mut lru, &chunks, chunk, u32::MAX - 10));
         lru.was_read(&chunks, 0, plain::at(48));
         assert_eq!(plain::victims(&mut lru, &chunks, 1), [0], "59 seconds");
         lru.was_read(&chunks, 1, plain::at(49));
-        assert_eq!(chunks.note(1, TICK), 49, "60 seconds");
+        assert_eq!(plain::next_since(&lru, &chunks), Some(49), "60 seconds");
     }
 
     #[test]

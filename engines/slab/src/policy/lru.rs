@@ -1,13 +1,10 @@
 //! LRU: what was read or stored the longest ago goes. Strict: every access moves the item to the front of its class's list, as
 //! memcached did it until version 1.5 (*Memcached with KLRU*, section 2.1), except that the moves of a batch are done together.
 
-use super::list::{self, LINKS, List};
-use super::{Arrival, Chunk, Chunks, Moment, Order, PolicyOptions, Reads};
+use super::list::{self, List};
+use super::{Arrival, Chunk, Chunks, Lately, Moment, Notes, Order, PolicyOptions, Reads};
 
-/// After the links: the tick of the last access.
-const TICK: usize = LINKS;
-
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Lru {
     list: List,
 }
@@ -15,8 +12,7 @@ pub struct Lru {
 impl Lru {
     fn put_first(&mut self, chunks: &impl Chunks, chunk: Chunk, now: Moment) {
         self.removed(chunks, chunk);
-        self.list.push(chunks, chunk);
-        chunks.set_note(chunk, TICK, now.tick);
+        self.list.push(chunks, chunk, now.tick);
     }
 }
 
@@ -36,8 +32,8 @@ impl PolicyOptions for LruOptions {
 impl Order for Lru {
     const READS: Reads = Reads::Queue;
 
-    fn words(&self) -> usize {
-        LINKS + 1
+    fn notes(&self) -> Notes {
+        Notes::LIST
     }
 
     fn stored(&mut self, chunks: &impl Chunks, chunk: Chunk, _arrival: Arrival, now: Moment) {
@@ -74,8 +70,12 @@ impl Order for Lru {
         self.list.oldest()
     }
 
-    fn since(&self, chunks: &impl Chunks, chunk: Chunk) -> u32 {
-        chunks.note(chunk, TICK)
+    fn since(&self, _chunks: &impl Chunks, _chunk: Chunk) -> u32 {
+        self.list.since().unwrap_or_default()
+    }
+
+    fn newest(&self, chunks: &impl Chunks, among: &[Chunk], lately: Lately) -> Vec<(u32, Chunk)> {
+        list::newest([&self.list], chunks, among, lately)
     }
 }
 
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn what_was_not_used_for_longest_goes() {
-        let (chunks, mut lru) = (Plain::new(8, LINKS + 1), Lru::default());
+        let (chunks, mut lru) = (Plain::new(8, Notes::LIST), Lru::default());
         (0..4).for_each(|chunk| plain::store(&mut lru, &chunks, chunk, chunk));
         lru.was_read(&chunks, 0, Moment { tick: 7, seconds: 0 });
         plain::store(&mut lru, &chunks, 2, 8);

@@ -6,7 +6,7 @@
 
 use super::clock::{Hand, ReadBits, Ring};
 use super::table::Policy;
-use super::{Arrival, Chunk, Chunks, Moment, Order, Reads};
+use super::{Arrival, Chunk, Chunks, Moment, Notes, Order, Reads, Side};
 use guira_memory::prefetch;
 use std::cell::Cell;
 use std::fmt::Debug;
@@ -84,9 +84,9 @@ struct HeldObject {
 
 #[derive(Debug, Default)]
 struct Arrays {
-    /// Words of notes on each chunk.
-    words: usize,
+    noted: Notes,
     notes: Vec<Cell<u32>>,
+    links: Vec<[Cell<u32>; 2]>,
     ring: Bits,
     hand: Cell<Hand>,
     /// The hash of the key in each chunk, never 0 while there is one.
@@ -99,7 +99,7 @@ struct Arrays {
 impl<O: Order> InOrder<O> {
     /// An empty cache with this limit, in the unit of the weights.
     pub fn new(order: O, limit: u64) -> Self {
-        let chunks = Arrays { words: order.words(), ..Arrays::default() };
+        let chunks = Arrays { noted: order.notes(), ..Arrays::default() };
         let (chunk_of, held, free, taken) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         InOrder { order, chunks, limit, used: 0, chunk_of, held, free, taken, tick: 0 }
     }
@@ -286,7 +286,10 @@ impl Arrays {
         let index = chunk as usize;
         if index >= self.hashes.len() {
             self.hashes.resize(index + 1, 0);
-            self.notes.resize((index + 1) * self.words, Cell::new(0));
+            self.notes.resize((index + 1) * self.noted.count(), Cell::new(0));
+            if self.noted.has_links() {
+                self.links.resize_with(index + 1, Default::default);
+            }
         }
         self.ring.occupy(chunk);
         self.hashes[index] = newcomer.hash.max(1);
@@ -313,12 +316,18 @@ impl Arrays {
 
     fn reserve(&mut self, chunks: usize) {
         self.hashes.reserve_exact(chunks);
-        self.notes.reserve_exact(chunks * self.words);
+        self.notes.reserve_exact(chunks * self.noted.count());
+        if self.noted.has_links() {
+            self.links.reserve_exact(chunks);
+        }
         self.ring.words.reserve_exact(chunks.div_ceil(64));
     }
 
     fn bytes(&self) -> usize {
-        let words = self.notes.capacity() + self.hashes.capacity() + self.expiries.capacity();
+        let words = self.notes.capacity()
+            + 2 * self.links.capacity()
+            + self.hashes.capacity()
+            + self.expiries.capacity();
         words * 4 + self.ring.bytes()
     }
 }
@@ -326,12 +335,32 @@ impl Arrays {
 impl Chunks for Arrays {
     #[inline]
     fn note(&self, chunk: Chunk, word: usize) -> u32 {
-        self.notes[chunk as usize * self.words + word].get()
+        self.notes[chunk as usize * self.noted.count() + word].get()
     }
 
     #[inline]
     fn set_note(&self, chunk: Chunk, word: usize, value: u32) {
-        self.notes[chunk as usize * self.words + word].set(value);
+        self.notes[chunk as usize * self.noted.count() + word].set(value);
+    }
+
+    #[inline]
+    fn link(&self, chunk: Chunk, side: Side) -> u32 {
+        self.links[chunk as usize][usize::from(side == Side::Older)].get()
+    }
+
+    #[inline]
+    fn set_link(&self, chunk: Chunk, side: Side, link: u32) {
+        self.links[chunk as usize][usize::from(side == Side::Older)].set(link);
+    }
+
+    #[inline]
+    fn reads(&self, chunk: Chunk) -> u32 {
+        self.ring.reads(chunk)
+    }
+
+    #[inline]
+    fn fade(&self, chunk: Chunk) {
+        self.ring.fade(chunk);
     }
 
     #[inline]
@@ -365,7 +394,7 @@ impl Chunks for Arrays {
     #[inline]
     fn prefetch(&self, chunk: Chunk) {
         prefetch(&raw const self.hashes[chunk as usize]);
-        if let Some(note) = self.notes.get(chunk as usize * self.words) {
+        if let Some(note) = self.notes.get(chunk as usize * self.noted.count()) {
             prefetch(note.as_ptr());
         }
     }
@@ -415,6 +444,17 @@ impl Bits {
     fn is_recent(&self, chunk: Chunk) -> bool {
         let (word, bit) = self.at(chunk);
         word.recent.get() & bit != 0
+    }
+
+    fn reads(&self, chunk: Chunk) -> u32 {
+        let (word, bit) = self.at(chunk);
+        u32::from(word.recent.get() & bit != 0) + u32::from(word.again.get() & bit != 0)
+    }
+
+    fn fade(&self, chunk: Chunk) {
+        let (word, bit) = self.at(chunk);
+        let bits = if word.again.get() & bit != 0 { &word.again } else { &word.recent };
+        bits.set(bits.get() & !bit);
     }
 
     fn forget(&self, chunk: Chunk) {

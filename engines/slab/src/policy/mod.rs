@@ -1,8 +1,7 @@
 //! Replacement policies: which item goes when memory is needed.
 //!
 //! A policy keeps the chunks of a slab class in an order ([`Order`]). What it notes of a chunk lies beside the pages, not in the item, in
-//! a few words of 32 bits that begin as zero ([`Chunks::note`]); what readers leave behind is one recency bit a chunk, and for some
-//! policies a stamp. All of a class's order is changed under one lock, which neither a read nor a store waits for: they are queued, and
+//! a few bytes that begin as zero ([`Notes`]); what readers leave behind are recency bits, and for some policies a stamp. All of a class's order is changed under one lock, which neither a read nor a store waits for: they are queued, and
 //! their turn comes at the end of a batch.
 //!
 //! A policy sees chunks through [`Chunks`] only, so that the simulator runs the very same code over plain arrays.
@@ -17,6 +16,7 @@ pub mod klru;
 pub mod lazy_lru;
 mod list;
 pub mod lru;
+mod marks;
 pub mod miniature;
 #[cfg(test)]
 mod model;
@@ -53,6 +53,16 @@ impl Moment {
     }
 }
 
+/// What counts as a short time ago.
+#[derive(Clone, Copy, Debug)]
+pub struct Lately {
+    pub now: Moment,
+    /// Fewer ticks than these …
+    pub ticks: u32,
+    /// … and not more items than these of a list.
+    pub most: usize,
+}
+
 /// What a policy may want to know of an item that is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
@@ -66,12 +76,82 @@ impl Arrival {
     pub const UNKNOWN: Arrival = Arrival { hash: 0, lives: u32::MAX };
 }
 
+/// What a policy notes of each chunk, in the order of the engine's memory: words of 32 bits, and the two links of a list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Notes {
+    words: usize,
+    links: Links,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Links {
+    #[default]
+    None,
+    Two,
+}
+
+impl Notes {
+    pub const NONE: Notes = Notes::words(0);
+    /// The links of a list.
+    pub const LIST: Notes = Notes { words: 0, links: Links::Two };
+
+    /// So many words.
+    pub const fn words(words: usize) -> Self {
+        Notes { words, links: Links::None }
+    }
+
+    /// The same and one word.
+    #[must_use]
+    pub const fn and_word(self) -> Self {
+        Notes { words: self.words + 1, ..self }
+    }
+
+    /// The same and the links of a list.
+    #[must_use]
+    pub const fn and_links(self) -> Self {
+        Notes { links: Links::Two, ..self }
+    }
+
+    pub fn is_none(self) -> bool {
+        self == Notes::NONE
+    }
+
+    /// How many words.
+    pub fn count(self) -> usize {
+        self.words
+    }
+
+    pub fn has_links(self) -> bool {
+        self.links == Links::Two
+    }
+
+    /// About how many bytes that is, in a class of a million chunks to sixteen millions.
+    pub fn bytes(self) -> usize {
+        self.words * size_of::<u32>() + if self.has_links() { 6 } else { 0 }
+    }
+}
+
+/// A neighbour in a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    Newer,
+    Older,
+}
+
 /// What a policy sees of the chunks of a class.
 pub trait Chunks {
     /// Word `word` of what is noted of `chunk`.
     fn note(&self, chunk: Chunk, word: usize) -> u32;
     /// Notes `value` there.
     fn set_note(&self, chunk: Chunk, word: usize, value: u32);
+    /// A link of `chunk`: 0 at first; `u32::MAX`, or one more than the number of another chunk.
+    fn link(&self, chunk: Chunk, side: Side) -> u32;
+    /// Changes a link. Under the lock of the order only.
+    fn set_link(&self, chunk: Chunk, side: Side, link: u32);
+    /// How often the item in `chunk` was read, as far as the recency bits count it: up to 2.
+    fn reads(&self, chunk: Chunk) -> u32;
+    /// One read less.
+    fn fade(&self, chunk: Chunk);
     /// Whether the item in `chunk` was read since that was forgotten.
     fn is_recent(&self, chunk: Chunk) -> bool;
     fn forget(&self, chunk: Chunk);
@@ -113,11 +193,13 @@ pub trait Order: Debug + Send + 'static {
     /// Victims come in an order of their own, so that another policy can take items over one after the other. If not,
     /// victims are drawn at random or found in pages.
     const IS_SEQUENCE: bool = true;
+    /// The order clears the recency bits of an item when its turn comes. Nobody else clears them then.
+    const CLEARS_BITS: bool = false;
     /// A read makes an item stay longer, however soon after the store or an earlier read.
     const HEEDS_EVERY_READ: bool = true;
 
-    /// Words of notes on each chunk.
-    fn words(&self) -> usize;
+    /// What the order notes of each chunk.
+    fn notes(&self) -> Notes;
 
     /// What [`Order::touch`] has to know of the options.
     fn variant(&self) -> u8 {
@@ -166,9 +248,13 @@ pub trait Order: Debug + Send + 'static {
     /// The chunk that would go next, as far as that can be said; `None` if there is nothing in the order, or if it goes by the hand.
     fn next(&self, chunks: &impl Chunks) -> Option<Chunk>;
 
-    /// The tick since when the item in `chunk`, which is in the order, was left alone. If only the mean time between two uses is known, it is as if that had passed
-    /// since the last. 0 if the order goes by the hand.
+    /// The tick since when the item in `chunk`, which is what [`Order::next`] returns, was left alone, or a little earlier. If only the mean time
+    /// between two uses is known, it is as if that had passed since the last. 0 if the order goes by the hand.
     fn since(&self, chunks: &impl Chunks, chunk: Chunk) -> u32;
+
+    /// Of the chunks `among`, which are in ascending order, those whose items were stored or used lately, as far as the order knows, with a number that grows
+    /// with the age.
+    fn newest(&self, chunks: &impl Chunks, among: &[Chunk], lately: Lately) -> Vec<(u32, Chunk)>;
 
     /// Bytes of memory that the order has taken for itself, beside the notes.
     fn bytes(&self) -> usize {

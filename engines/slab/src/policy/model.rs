@@ -11,7 +11,7 @@ use super::s3_fifo::S3Fifo;
 use super::seg_lru::{SegLru, SegLruOptions, Segments};
 use super::sieve::Sieve;
 use super::two_q::{TwoQ, TwoQOptions};
-use super::{Arrival, Chunk, Chunks, Order, PolicyOptions as _};
+use super::{Arrival, Chunk, Chunks, Lately, Order, PolicyOptions as _};
 
 const CHUNKS: u32 = 200;
 const STEPS: u32 = 20_000;
@@ -48,14 +48,19 @@ impl<O: Order> Run<O> {
         let lives = if chunk.is_multiple_of(3) { 50 } else { u32::MAX };
         self.order.stored(&self.chunks, chunk, Arrival { hash: self.chunks.hash(chunk), lives }, now);
         self.stored.insert(chunk);
-        // Some have a few bits of the tick only.
-        assert!(now.ticks_since(self.order.since(&self.chunks, chunk)) < 16, "it is new");
+        let most = CHUNKS as usize;
+        let newest = self.order.newest(&self.chunks, &[chunk], Lately { now, ticks: 16, most });
+        assert_eq!(newest.len(), 1, "it is new");
+        if let Some(next) = self.order.next(&self.chunks) {
+            let age = now.ticks_since(self.order.since(&self.chunks, next));
+            assert!(age <= 2 * STEPS, "{age} ticks");
+        }
     }
 
     /// A read, possibly of what has gone.
     fn read(&mut self) {
         let chunk = self.chunk();
-        self.chunks.recent[chunk as usize].set(true);
+        self.chunks.read(chunk);
         O::touch(self.order.variant(), &self.chunks, chunk, plain::at(self.tick));
         O::is_due(&self.chunks, chunk, plain::at(self.tick));
         self.order.was_read(&self.chunks, chunk, plain::at(self.tick));
@@ -120,7 +125,7 @@ impl<O: Order> Run<O> {
 
 fn check<O: Order>(make: impl Fn() -> O, change: impl Fn(&mut O, u32)) {
     for seed in 0..6 {
-        let chunks = Plain::new(CHUNKS as usize, make().words());
+        let chunks = Plain::new(CHUNKS as usize, make().notes());
         let (order, stored, random) = (make(), BTreeSet::new(), Random(seed));
         // Ticks wrap soon.
         let mut run = Run { order, chunks, stored, random, tick: u32::MAX - 9_000 };

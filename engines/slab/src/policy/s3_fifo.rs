@@ -1,7 +1,7 @@
 //! S3-FIFO (Yang, Zhang, Qiu, Yue and Rashmi, SOSP 2023, section 4): two FIFO queues and a memory of what was evicted. A new item comes
 //! into the *small* queue, which has a tenth of the class; at its end it goes to the *main* queue if it was read more than once, and is
 //! evicted otherwise. The *ghost* remembers as many of those as main has place for: what is stored again meanwhile comes into main at
-//! once. At the end of main an item goes to the front again as often as it was read, three times at most. Most items are asked for only
+//! once. At the end of main an item goes to the front again as often as it was read, twice at most. Most items are asked for only
 //! once, and are gone soon.
 //!
 //! The paper's search for a victim goes on for as long as it finds items that were read. Here it takes what it is at after [`PATIENCE`]
@@ -15,20 +15,18 @@
 //! In a class of few items, as of long values, a tenth of them are the ones that were just stored: the small queue may always have
 //! [`SMALL_LEAST`], and a search evicts nothing from main that it has just promoted, as long as small has items.
 //!
-//! Notes: a link, and one word with the tick of the store or of the last read that was counted, and the count; three words. Readers
-//! write that word without the lock, and may lose each other's counts. Which queue an item is in must not be lost: that is one bit a
-//! chunk beside the notes.
+//! The paper counts three reads. Here they are counted by the two recency bits of a chunk, as CLOCK does it, so that a read has nothing else to write.
+//!
+//! Notes: the links of a list. Which queue an item is in is one bit a chunk beside the notes.
 
 use super::bits::Bits;
 use super::ghost::{GHOST_HITS_MAX, Ghost};
-use super::list::{self, LINKS, List, Newest, PATIENCE};
-use super::{Arrival, Chunk, Chunks, Moment, Order, PolicyOptions, Reads};
+use super::list::{self, List, Newest, PATIENCE};
+use super::{Arrival, Chunk, Chunks, Lately, Moment, Notes, Order, PolicyOptions, Reads};
 use guira_contract::{OptionError, Spec};
 
-/// After the links: the tick, with the count in its lowest bits.
-const TICK_AND_READS: usize = LINKS;
-/// The bits of the count, and the most that is counted.
-const READS_MAX: u32 = 3;
+/// The most reads that are counted.
+const READS_MAX: u32 = 2;
 /// The small queue may always have so many items: four clients have each stored one and not read it yet.
 const SMALL_LEAST: u32 = 5;
 
@@ -41,7 +39,7 @@ pub struct S3FifoOptions {
     pub ghost_percent: Option<u32>,
     /// The newest part of the small queue in which reads do not count, in percent: 0 to 90.
     pub skip_percent: u32,
-    /// Reads after which an item goes from small to main: 1 to 3.
+    /// Reads after which an item goes from small to main: 1 or 2.
     pub promote_reads: u32,
     /// How often a key must have come back while the ghost remembered it before it comes into main at once: 0 to 3.
     pub ghost_hits: u32,
@@ -99,9 +97,9 @@ impl PolicyOptions for S3FifoOptions {
         [("small_pct", self.small_percent.to_string())].into_iter().chain(changed).collect()
     }
 
-    /// A table takes 9 bytes an entry.
+    /// A table takes 5 to 6 bytes an entry.
     fn ghost_bytes(self) -> u32 {
-        (self.ghost_entries(100) * 9 / 100) as u32
+        (self.ghost_entries(100) * 6 / 100) as u32
     }
 
     fn tune(self, order: &mut S3Fifo) -> bool {
@@ -136,14 +134,6 @@ enum Queue {
     Main,
 }
 
-fn reads(chunks: &impl Chunks, chunk: Chunk) -> u32 {
-    chunks.note(chunk, TICK_AND_READS) & READS_MAX
-}
-
-fn set(chunks: &impl Chunks, chunk: Chunk, tick: u32, reads: u32) {
-    chunks.set_note(chunk, TICK_AND_READS, tick & !READS_MAX | reads);
-}
-
 impl S3Fifo {
     /// An empty order.
     pub fn new(options: S3FifoOptions) -> Self {
@@ -161,13 +151,11 @@ impl S3Fifo {
         u64::from(self.small.len()) + u64::from(self.main.len())
     }
 
-    fn push_small(&mut self, chunks: &impl Chunks, chunk: Chunk) {
-        self.small.push(chunks, chunk);
+    fn push_small(&mut self, chunks: &impl Chunks, chunk: Chunk, tick: u32) {
+        self.small.push(chunks, chunk, tick);
         let skipped = self.options.skip_percent;
         if skipped > 0 {
-            self.newest.pushed(chunks, &self.small, chunk, skipped, |older| {
-                set(chunks, older, chunks.note(older, TICK_AND_READS), 0);
-            });
+            self.newest.pushed(chunks, &self.small, chunk, skipped, |older| chunks.forget(older));
         }
     }
 
@@ -176,9 +164,9 @@ impl S3Fifo {
         self.small.remove(chunks, chunk);
     }
 
-    fn push_main(&mut self, chunks: &impl Chunks, chunk: Chunk) {
+    fn push_main(&mut self, chunks: &impl Chunks, chunk: Chunk, tick: u32) {
         self.is_main.insert(chunk);
-        self.main.push(chunks, chunk);
+        self.main.push(chunks, chunk, tick);
     }
 
     /// In a class of few items, as of long values, a tenth of them are the ones that were just stored.
@@ -219,7 +207,7 @@ impl S3Fifo {
         for passed in 0..=PATIENCE {
             let (chunk, queue) = self.end_after(promoted)?;
             self.has_evicted = true;
-            let read = if passed == PATIENCE { 0 } else { reads(chunks, chunk) };
+            let read = if passed == PATIENCE { 0 } else { chunks.reads(chunk) };
             match queue {
                 Queue::Small => {
                     self.remove_small(chunks, chunk);
@@ -227,8 +215,8 @@ impl S3Fifo {
                         self.remember(chunks, chunk, entries);
                         return Some(chunk);
                     }
-                    set(chunks, chunk, now.tick, 0);
-                    self.push_main(chunks, chunk);
+                    chunks.forget(chunk);
+                    self.push_main(chunks, chunk, now.tick);
                     promoted = promoted.or(Some(chunk));
                 }
                 Queue::Main => {
@@ -237,8 +225,8 @@ impl S3Fifo {
                         self.is_main.remove(chunk);
                         return Some(chunk);
                     }
-                    set(chunks, chunk, now.tick, read - 1);
-                    self.main.push(chunks, chunk);
+                    chunks.fade(chunk);
+                    self.main.push(chunks, chunk, now.tick);
                 }
             }
         }
@@ -253,36 +241,28 @@ impl Default for S3Fifo {
 }
 
 impl Order for S3Fifo {
-    const READS: Reads = Reads::Touch;
+    const READS: Reads = Reads::Bit;
+    const CLEARS_BITS: bool = true;
 
-    fn words(&self) -> usize {
-        LINKS + 1
+    fn notes(&self) -> Notes {
+        Notes::LIST
     }
 
     fn stored(&mut self, chunks: &impl Chunks, chunk: Chunk, arrival: Arrival, now: Moment) {
         self.removed(chunks, chunk);
-        set(chunks, chunk, now.tick, 0);
+        chunks.forget(chunk);
         let comes_back = self.ghost.recall(arrival.hash, self.options.ghost_hits);
         if comes_back || (!self.has_evicted && self.is_small_full()) {
-            self.push_main(chunks, chunk);
+            self.push_main(chunks, chunk, now.tick);
         } else {
-            self.push_small(chunks, chunk);
+            self.push_small(chunks, chunk, now.tick);
         }
     }
 
     /// Into main: in the small queue, in which all of them would be, what nobody reads twice at once would go before it is read again.
     fn adopted(&mut self, chunks: &impl Chunks, chunk: Chunk, now: Moment) {
         self.removed(chunks, chunk);
-        set(chunks, chunk, now.tick, 0);
-        self.push_main(chunks, chunk);
-    }
-
-    fn touch(_variant: u8, chunks: &impl Chunks, chunk: Chunk, now: Moment) {
-        let reads = reads(chunks, chunk);
-        // A popular item soon has all that is counted, and its reads write nothing more.
-        if reads < READS_MAX {
-            set(chunks, chunk, now.tick, reads + 1);
-        }
+        self.push_main(chunks, chunk, now.tick);
     }
 
     fn has(&self, chunks: &impl Chunks, chunk: Chunk) -> bool {
@@ -315,8 +295,13 @@ impl Order for S3Fifo {
         self.end().map(|(chunk, _)| chunk)
     }
 
-    fn since(&self, chunks: &impl Chunks, chunk: Chunk) -> u32 {
-        chunks.note(chunk, TICK_AND_READS) & !READS_MAX
+    fn since(&self, _chunks: &impl Chunks, chunk: Chunk) -> u32 {
+        let list = if self.is_main.contains(chunk) { &self.main } else { &self.small };
+        list.since().unwrap_or_default()
+    }
+
+    fn newest(&self, chunks: &impl Chunks, among: &[Chunk], lately: Lately) -> Vec<(u32, Chunk)> {
+        list::newest([&self.small, &self.main], chunks, among, lately)
     }
 
     fn bytes(&self) -> usize {
@@ -331,14 +316,14 @@ mod tests {
 
     fn filled(count: usize, small_percent: u32) -> (Plain, S3Fifo) {
         let (chunks, mut order) =
-            (Plain::new(count, LINKS + 1), S3Fifo::new(S3FifoOptions::with_small(small_percent)));
+            (Plain::new(count, Notes::LIST), S3Fifo::new(S3FifoOptions::with_small(small_percent)));
         order.has_evicted = true;
         (0..count as Chunk).for_each(|chunk| plain::store(&mut order, &chunks, chunk, chunk * 4));
         (chunks, order)
     }
 
     fn read(chunks: &Plain, read: &[Chunk]) {
-        read.iter().for_each(|chunk| S3Fifo::touch(0, chunks, *chunk, plain::at(100)));
+        read.iter().for_each(|chunk| chunks.read(*chunk));
     }
 
     #[test]
@@ -349,18 +334,18 @@ mod tests {
         assert_eq!(order.lengths(), [18, 1]);
         plain::store(&mut order, &chunks, 1, 80);
         assert_eq!(order.lengths(), [18, 2], "1 is remembered");
-        assert_eq!(plain::victims(&mut order, &chunks, 1), [3], "2 was read more than twice");
+        assert_eq!(plain::victims(&mut order, &chunks, 1), [3], "2 was read twice and more");
         assert_eq!(plain::victims(&mut order, &chunks, 11), (4..15).collect::<Vec<_>>());
-        // Main from the end: 0, 1, 2. Three reads of 0 are three times around, and what was stored last goes when there is nothing else.
-        read(&chunks, &[0, 0, 0, 0]);
-        assert_eq!(plain::victims(&mut order, &chunks, 3), [1, 2, 0]);
+        // Main from the end: 0, 1, 2. Reads of 0 are two times around, and what was stored last goes when there is nothing else.
+        read(&chunks, &[0, 0, 0, 0, 1]);
+        assert_eq!(plain::victims(&mut order, &chunks, 3), [2, 1, 0]);
         assert_eq!(plain::victims(&mut order, &chunks, 99), (15..20).collect::<Vec<_>>());
         assert_eq!((order.next(&chunks), order.lengths()), (None, [0, 0]));
     }
 
     #[test]
     fn until_something_is_evicted_small_gets_no_more_than_its_share() {
-        let (chunks, mut order) = (Plain::new(201, LINKS + 1), S3Fifo::default());
+        let (chunks, mut order) = (Plain::new(201, Notes::LIST), S3Fifo::default());
         (0..200).for_each(|chunk| plain::store(&mut order, &chunks, chunk, chunk));
         assert_eq!(order.lengths(), [20, 180]);
         plain::victims(&mut order, &chunks, 1);
@@ -406,7 +391,7 @@ mod tests {
 
     fn order(spec: &str, count: usize) -> (Plain, S3Fifo) {
         let options = S3FifoOptions::read(&Spec::parse(spec).unwrap()).unwrap();
-        let (chunks, mut order) = (Plain::new(count, LINKS + 1), options.order(0));
+        let (chunks, mut order) = (Plain::new(count, Notes::LIST), options.order(0));
         order.has_evicted = true;
         (0..count as Chunk).for_each(|chunk| plain::store(&mut order, &chunks, chunk, chunk * 4));
         (chunks, order)
@@ -433,7 +418,7 @@ mod tests {
 
     #[test]
     fn as_many_reads_as_are_wanted_promote() {
-        for (promote, expected) in [(1, [3, 4]), (2, [0, 3]), (3, [0, 1])] {
+        for (promote, expected) in [(1, [3, 4]), (2, [0, 3])] {
             let (chunks, mut order) = order(&format!("s3-fifo:promote={promote}"), 20);
             read(&chunks, &[0, 1, 1, 2, 2, 2]);
             assert_eq!(plain::victims(&mut order, &chunks, 2), expected, "{promote}");
@@ -465,7 +450,7 @@ mod tests {
                 options.write().into_iter().map(|(key, value)| format!("{key}={value}")).collect();
             assert_eq!(format!("s3-fifo:{}", written.join(",")), spec);
         }
-        for wrong in ["skip_pct=91", "promote=0", "promote=4", "ghost_hits=4", "ghost_pct=0", "ghost_pct=401"]
+        for wrong in ["skip_pct=91", "promote=0", "promote=3", "ghost_hits=4", "ghost_pct=0", "ghost_pct=401"]
         {
             let spec = Spec::parse(&format!("s3-fifo:{wrong}")).unwrap();
             assert!(S3FifoOptions::read(&spec).is_err(), "{wrong}");

@@ -16,21 +16,20 @@
 //! takes effect when the item is at the end of its list. There a thread moves items between the lists; here every store does a bounded
 //! share of that. There shares are of bytes and ages in seconds, here they are of chunks, which are all of a size, and in ticks.
 //!
-//! Notes: a link, and one word with the tick of the store, or when the item was last seen to have been read, and the list; three words.
+//! Notes: the links of a list. Which list an item is in are two bits a chunk beside the notes. Of a list it is known about when its parts were stored,
+//! or last seen to have been read; what goes to COLD counts as no older than what came there before.
 
-use super::list::{self, LINKS, List, PATIENCE};
-use super::{Arrival, Chunk, Chunks, Moment, Order, PolicyOptions, Reads};
+use super::bits::Bits;
+use super::list::{self, List, PATIENCE};
+use super::{Arrival, Chunk, Chunks, Lately, Moment, Notes, Order, PolicyOptions, Reads};
 use guira_contract::{OptionError, Spec};
-
-/// After the links: the tick, with the list in its lowest bits.
-const TICK_AND_SEGMENT: usize = LINKS;
-/// The bits that tell the list.
-const SEGMENT: u32 = 3;
 
 const HOT: usize = 0;
 const WARM: usize = 1;
 const COLD: usize = 2;
 const TEMP: usize = 3;
+/// The order in which victims are looked for.
+const ORDER: [usize; 4] = [COLD, HOT, WARM, TEMP];
 
 /// How many items a store moves out of HOT, and out of WARM: more than the one that it brings, so that lists that are too long, since
 /// their limits were lowered or many items were read, get shorter.
@@ -150,15 +149,17 @@ impl Limit {
     const NOTHING: Limit = Limit { length: 0, age: 0.0 };
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct SegLru {
     segments: [List; 4],
+    /// The two bits of the number of each chunk's list.
+    segment_bits: [Bits; 2],
     options: SegLruOptions,
 }
 
 impl SegLru {
     pub fn new(options: SegLruOptions) -> Self {
-        SegLru { segments: [List::default(); 4], options }
+        SegLru { options, ..SegLru::default() }
     }
 
     /// From now on with these limits. What is in the wrong list then is moved by and by.
@@ -168,38 +169,51 @@ impl SegLru {
 
     /// How many items HOT, WARM, COLD and TEMP have.
     pub fn lengths(&self) -> [u32; 4] {
-        self.segments.map(|segment| segment.len())
+        self.segments.each_ref().map(List::len)
     }
 
     fn is_flat(&self) -> bool {
         self.options.segments == Segments::Flat
     }
 
-    fn segment_of(chunks: &impl Chunks, chunk: Chunk) -> usize {
-        (chunks.note(chunk, TICK_AND_SEGMENT) & SEGMENT) as usize
-    }
-
-    fn tick_of(chunks: &impl Chunks, chunk: Chunk) -> u32 {
-        chunks.note(chunk, TICK_AND_SEGMENT) & !SEGMENT
+    fn segment_of(&self, chunk: Chunk) -> usize {
+        (0..2).map(|bit| usize::from(self.segment_bits[bit].contains(chunk)) << bit).sum()
     }
 
     /// Puts `chunk`, which is in no list, in front of one.
     fn push(&mut self, chunks: &impl Chunks, chunk: Chunk, segment: usize, tick: u32) {
-        chunks.set_note(chunk, TICK_AND_SEGMENT, tick & !SEGMENT | segment as u32);
-        self.segments[segment].push(chunks, chunk);
+        for (bit, bits) in self.segment_bits.iter_mut().enumerate() {
+            if segment >> bit & 1 == 1 {
+                bits.insert(chunk);
+            }
+        }
+        self.segments[segment].push(chunks, chunk, tick);
+    }
+
+    /// Takes the end of a list out of it, with the tick since when it was left alone.
+    fn pop(&mut self, chunks: &impl Chunks, segment: usize) -> Option<(Chunk, u32)> {
+        let since = self.segments[segment].since()?;
+        let chunk = self.segments[segment].oldest()?;
+        self.removed(chunks, chunk);
+        Some((chunk, since))
+    }
+
+    /// How long the end of a list was left alone.
+    fn age(&self, segment: usize, now: Moment) -> Option<u32> {
+        self.segments[segment].since().map(|tick| now.ticks_since(tick))
     }
 
     /// Moves what is at the end of `from`. Its age goes on.
     fn sink(&mut self, chunks: &impl Chunks, from: usize, to: usize) {
-        if let Some(chunk) = self.segments[from].pop(chunks) {
-            self.push(chunks, chunk, to, Self::tick_of(chunks, chunk));
+        if let Some((chunk, since)) = self.pop(chunks, from) {
+            self.push(chunks, chunk, to, since);
         }
     }
 
     /// Moves what is at the end of `from`, and was read. Its age begins anew.
     fn rescue(&mut self, chunks: &impl Chunks, from: usize, now: Moment) {
         let to = if self.is_flat() { COLD } else { WARM };
-        if let Some(chunk) = self.segments[from].pop(chunks) {
+        if let Some((chunk, _)) = self.pop(chunks, from) {
             chunks.forget(chunk);
             self.push(chunks, chunk, to, now.tick);
         }
@@ -214,7 +228,7 @@ impl SegLru {
             self.rescue(chunks, from, now);
             return true;
         }
-        let age = now.ticks_since(Self::tick_of(chunks, chunk));
+        let age = self.age(from, now).unwrap_or_default();
         let leaves = u64::from(self.segments[from].len()) > limit.length || age as f32 > limit.age;
         if leaves {
             self.sink(chunks, from, COLD);
@@ -224,7 +238,7 @@ impl SegLru {
 
     /// Moves a few items where they belong.
     fn settle(&mut self, chunks: &impl Chunks, now: Moment) {
-        let [hot, warm] = self.limits(chunks, now);
+        let [hot, warm] = self.limits(now);
         for (segment, limit) in [(HOT, hot), (WARM, warm)] {
             for _ in 0..MOVES {
                 if !self.pull(chunks, segment, limit, now) {
@@ -234,16 +248,14 @@ impl SegLru {
         }
     }
 
-    fn limits(&self, chunks: &impl Chunks, now: Moment) -> [Limit; 2] {
+    fn limits(&self, now: Moment) -> [Limit; 2] {
         if self.is_flat() {
             return [Limit::NOTHING; 2];
         }
         let total =
             [HOT, WARM, COLD].map(|segment| u64::from(self.segments[segment].len())).iter().sum::<u64>();
         // As long as COLD is empty nothing is too old.
-        let cold = self.segments[COLD].oldest();
-        let cold_age =
-            cold.map_or(f32::INFINITY, |chunk| now.ticks_since(Self::tick_of(chunks, chunk)) as f32);
+        let cold_age = self.age(COLD, now).map_or(f32::INFINITY, |age| age as f32);
         let limit = |percent: u32, factor: f32| Limit {
             length: total * u64::from(percent) / 100,
             age: cold_age * factor,
@@ -257,7 +269,7 @@ impl SegLru {
 
     /// The end of the first list that has one, in the order in which victims are looked for.
     fn end(&self) -> Option<Chunk> {
-        [COLD, HOT, WARM, TEMP].into_iter().find_map(|segment| self.segments[segment].oldest())
+        ORDER.into_iter().find_map(|segment| self.segments[segment].oldest())
     }
 
     fn victim(&mut self, chunks: &impl Chunks, now: Moment) -> Option<Chunk> {
@@ -287,9 +299,10 @@ impl SegLru {
 
 impl Order for SegLru {
     const READS: Reads = Reads::Bit;
+    const CLEARS_BITS: bool = true;
 
-    fn words(&self) -> usize {
-        LINKS + 1
+    fn notes(&self) -> Notes {
+        Notes::LIST
     }
 
     fn stored(&mut self, chunks: &impl Chunks, chunk: Chunk, arrival: Arrival, now: Moment) {
@@ -310,7 +323,8 @@ impl Order for SegLru {
 
     fn removed(&mut self, chunks: &impl Chunks, chunk: Chunk) {
         if list::is_linked(chunks, chunk) {
-            self.segments[Self::segment_of(chunks, chunk)].remove(chunks, chunk);
+            self.segments[self.segment_of(chunk)].remove(chunks, chunk);
+            self.segment_bits.iter_mut().for_each(|bits| _ = bits.remove(chunk));
         }
     }
 
@@ -327,8 +341,16 @@ impl Order for SegLru {
         self.end()
     }
 
-    fn since(&self, chunks: &impl Chunks, chunk: Chunk) -> u32 {
-        Self::tick_of(chunks, chunk)
+    fn since(&self, _chunks: &impl Chunks, _chunk: Chunk) -> u32 {
+        ORDER.into_iter().find_map(|segment| self.segments[segment].since()).unwrap_or_default()
+    }
+
+    fn newest(&self, chunks: &impl Chunks, among: &[Chunk], lately: Lately) -> Vec<(u32, Chunk)> {
+        list::newest(&self.segments, chunks, among, lately)
+    }
+
+    fn bytes(&self) -> usize {
+        self.segment_bits.iter().map(Bits::bytes).sum()
     }
 }
 
@@ -339,7 +361,7 @@ mod tests {
 
     /// Stores chunks at ticks of four times their numbers.
     fn filled(count: usize, options: SegLruOptions) -> (Plain, SegLru) {
-        let (chunks, mut lru) = (Plain::new(count, LINKS + 1), SegLru::new(options));
+        let (chunks, mut lru) = (Plain::new(count, Notes::LIST), SegLru::new(options));
         (0..count as Chunk).for_each(|chunk| plain::store(&mut lru, &chunks, chunk, chunk * 4));
         (chunks, lru)
     }
@@ -402,7 +424,7 @@ mod tests {
 
     #[test]
     fn what_lives_short_waits_in_temp_for_its_end() {
-        let (chunks, mut lru) = (Plain::new(8, LINKS + 1), SegLru::default());
+        let (chunks, mut lru) = (Plain::new(8, Notes::LIST), SegLru::default());
         (0..2).for_each(|chunk| store_for(&mut lru, &chunks, chunk, 5));
         assert_eq!(lru.lengths()[TEMP], 0, "off by default");
         lru.tune(SegLruOptions { temp_ttl: Some(61), ..SegLruOptions::default() });

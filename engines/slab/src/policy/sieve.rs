@@ -6,19 +6,20 @@
 //! The paper's hand goes on for as long as it finds bits set. Here it takes what it points at after [`PATIENCE`] chunks, since others
 //! wait for the lock meanwhile.
 //!
-//! Notes: a link, and the tick of the store or of the last time that the hand came by; three words.
+//! Notes: the links of a list.
 
-use super::list::{self, LINKS, List, PATIENCE};
-use super::{Arrival, Chunk, Chunks, Moment, Order, PolicyOptions, Reads};
+use super::list::{self, List, PATIENCE};
+use super::{Arrival, Chunk, Chunks, Lately, Moment, Notes, Order, PolicyOptions, Reads};
 
-/// After the links: since when the item is left alone.
-const TICK: usize = LINKS;
-
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Sieve {
     list: List,
     /// Where it goes on; at the oldest if nowhere.
     hand: Option<Chunk>,
+    /// When the hand came the last time to the part of the list that it is in, or when that was stored. `None` before it has moved.
+    left_alone: Option<u32>,
+    /// When it moved the last time.
+    moved: u32,
 }
 
 impl Sieve {
@@ -26,18 +27,26 @@ impl Sieve {
         self.hand.or(self.list.oldest())
     }
 
+    /// The hand goes on from `chunk` to the next one.
+    fn pass(&mut self, chunks: &impl Chunks, chunk: Chunk) {
+        self.hand = self.list.newer(chunks, chunk);
+        if let Some(next) = self.at_hand() {
+            self.left_alone = self.list.pass(next, self.moved).or(self.left_alone);
+        }
+    }
+
     fn victim(&mut self, chunks: &impl Chunks, now: Moment) -> Option<Chunk> {
         let mut chunk = self.at_hand()?;
+        self.moved = now.tick;
         for _ in 0..PATIENCE {
             if !chunks.is_recent(chunk) {
                 break;
             }
             chunks.forget(chunk);
-            chunks.set_note(chunk, TICK, now.tick);
-            self.hand = self.list.newer(chunks, chunk);
+            self.pass(chunks, chunk);
             chunk = self.at_hand()?;
         }
-        self.hand = self.list.newer(chunks, chunk);
+        self.pass(chunks, chunk);
         self.list.remove(chunks, chunk);
         Some(chunk)
     }
@@ -58,16 +67,16 @@ impl PolicyOptions for SieveOptions {
 
 impl Order for Sieve {
     const READS: Reads = Reads::Bit;
+    const CLEARS_BITS: bool = true;
 
-    fn words(&self) -> usize {
-        LINKS + 1
+    fn notes(&self) -> Notes {
+        Notes::LIST
     }
 
     fn stored(&mut self, chunks: &impl Chunks, chunk: Chunk, _arrival: Arrival, now: Moment) {
         self.removed(chunks, chunk);
         chunks.forget(chunk);
-        self.list.push(chunks, chunk);
-        chunks.set_note(chunk, TICK, now.tick);
+        self.list.push(chunks, chunk, now.tick);
     }
 
     fn has(&self, chunks: &impl Chunks, chunk: Chunk) -> bool {
@@ -77,9 +86,12 @@ impl Order for Sieve {
     fn removed(&mut self, chunks: &impl Chunks, chunk: Chunk) {
         if list::is_linked(chunks, chunk) {
             if self.hand == Some(chunk) {
-                self.hand = self.list.newer(chunks, chunk);
+                self.pass(chunks, chunk);
             }
             self.list.remove(chunks, chunk);
+            if self.list.len() == 0 {
+                self.left_alone = None;
+            }
         }
     }
 
@@ -96,8 +108,12 @@ impl Order for Sieve {
         self.at_hand()
     }
 
-    fn since(&self, chunks: &impl Chunks, chunk: Chunk) -> u32 {
-        chunks.note(chunk, TICK)
+    fn since(&self, _chunks: &impl Chunks, _chunk: Chunk) -> u32 {
+        self.left_alone.or(self.list.since()).unwrap_or_default()
+    }
+
+    fn newest(&self, chunks: &impl Chunks, among: &[Chunk], lately: Lately) -> Vec<(u32, Chunk)> {
+        list::newest([&self.list], chunks, among, lately)
     }
 }
 
@@ -107,7 +123,7 @@ mod tests {
     use crate::policy::plain::{self, Plain};
 
     fn filled(count: usize) -> (Plain, Sieve) {
-        let (chunks, mut sieve) = (Plain::new(count, LINKS + 1), Sieve::default());
+        let (chunks, mut sieve) = (Plain::new(count, Notes::LIST), Sieve::default());
         (0..count as Chunk).for_each(|chunk| plain::store(&mut sieve, &chunks, chunk, chunk));
         (chunks, sieve)
     }

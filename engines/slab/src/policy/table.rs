@@ -10,7 +10,7 @@ use super::s3_fifo::S3FifoOptions;
 use super::seg_lru::SegLruOptions;
 use super::sieve::SieveOptions;
 use super::two_q::TwoQOptions;
-use super::{Arrival, Chunk, Chunks, Moment, Order, PolicyOptions, Reads};
+use super::{Arrival, Chunk, Chunks, Lately, Moment, Notes, Order, PolicyOptions, Reads};
 use guira_contract::{OptionError, PolicyError, Spec};
 use std::any::Any;
 use std::fmt;
@@ -81,8 +81,7 @@ macro_rules! policies {
             pub fn item_bytes(self) -> u32 {
                 match self {
                     $(Policy::$policy(options) => {
-                        let notes = options.order(0).words() * size_of::<u32>();
-                        notes as u32 + options.ghost_bytes()
+                        options.order(0).notes().bytes() as u32 + options.ghost_bytes()
                     })*
                 }
             }
@@ -233,14 +232,22 @@ impl ReadHook {
 }
 
 impl PolicyState {
-    pub(crate) fn words(&self) -> usize {
-        with_order!(self, order => order.words())
+    pub(crate) fn notes(&self) -> Notes {
+        with_order!(self, order => order.notes())
     }
 
     /// See [`Order::GOES_BY_HAND`].
     pub(crate) fn goes_by_hand(&self) -> bool {
         fn of<O: Order>(_order: &O) -> bool {
             O::GOES_BY_HAND
+        }
+        with_order!(self, order => of(order))
+    }
+
+    /// See [`Order::CLEARS_BITS`].
+    pub(crate) fn clears_bits(&self) -> bool {
+        fn of<O: Order>(_order: &O) -> bool {
+            O::CLEARS_BITS
         }
         with_order!(self, order => of(order))
     }
@@ -305,6 +312,10 @@ impl PolicyState {
 
     pub(crate) fn since(&self, chunks: &impl Chunks, chunk: Chunk) -> u32 {
         with_order!(self, order => order.since(chunks, chunk))
+    }
+
+    pub(crate) fn newest(&self, chunks: &impl Chunks, among: &[Chunk], lately: Lately) -> Vec<(u32, Chunk)> {
+        with_order!(self, order => order.newest(chunks, among, lately))
     }
 
     pub(crate) fn bytes(&self) -> usize {

@@ -6,17 +6,13 @@
 //! The paper's *in* may have a quarter of the memory, and *out* remembers as many keys as half of the memory has items; so
 //! here, of the class.
 //!
-//! Notes: a link, and the tick of the store or of the last move; three words. Which queue an item is in is one bit a chunk
-//! beside the notes.
+//! Notes: the links of a list. Which queue an item is in is one bit a chunk beside the notes.
 
 use super::bits::Bits;
 use super::ghost::Ghost;
-use super::list::{self, LINKS, List};
-use super::{Arrival, Chunk, Chunks, Moment, Order, PolicyOptions, Reads};
+use super::list::{self, List};
+use super::{Arrival, Chunk, Chunks, Lately, Moment, Notes, Order, PolicyOptions, Reads};
 use guira_contract::{OptionError, Spec};
-
-/// After the links: the tick of the store or of the last move.
-const TICK: usize = LINKS;
 
 /// *Out* remembers one key for this many items of the class.
 const OUT_PART: u64 = 2;
@@ -56,7 +52,7 @@ impl PolicyOptions for TwoQOptions {
     }
 
     fn ghost_bytes(self) -> u32 {
-        4
+        3
     }
 
     fn tune(self, order: &mut TwoQ) -> bool {
@@ -88,17 +84,20 @@ impl TwoQ {
 
     fn push(&mut self, chunks: &impl Chunks, chunk: Chunk, now: Moment) {
         let list = if self.is_main.contains(chunk) { &mut self.main } else { &mut self.incoming };
-        list.push(chunks, chunk);
-        chunks.set_note(chunk, TICK, now.tick);
+        list.push(chunks, chunk, now.tick);
     }
 
-    /// The end of *in* if that has more than its share, else the end of main; the other one if there is none.
-    fn end(&self) -> Option<Chunk> {
+    /// *In* and main, first the one that gives the next victim: *in* if that has more than its share.
+    fn ends(&self) -> impl Iterator<Item = &List> {
         let has_more =
             u64::from(self.incoming.len()) * 100 > self.total() * u64::from(self.options.in_percent);
         let (first, second) =
             if has_more { (&self.incoming, &self.main) } else { (&self.main, &self.incoming) };
-        first.oldest().or(second.oldest())
+        [first, second].into_iter()
+    }
+
+    fn end(&self) -> Option<Chunk> {
+        self.ends().find_map(List::oldest)
     }
 }
 
@@ -106,8 +105,8 @@ impl Order for TwoQ {
     const READS: Reads = Reads::Queue;
     const HEEDS_EVERY_READ: bool = false;
 
-    fn words(&self) -> usize {
-        LINKS + 1
+    fn notes(&self) -> Notes {
+        Notes::LIST
     }
 
     fn stored(&mut self, chunks: &impl Chunks, chunk: Chunk, arrival: Arrival, now: Moment) {
@@ -163,8 +162,12 @@ impl Order for TwoQ {
         self.end()
     }
 
-    fn since(&self, chunks: &impl Chunks, chunk: Chunk) -> u32 {
-        chunks.note(chunk, TICK)
+    fn since(&self, _chunks: &impl Chunks, _chunk: Chunk) -> u32 {
+        self.ends().find_map(List::since).unwrap_or_default()
+    }
+
+    fn newest(&self, chunks: &impl Chunks, among: &[Chunk], lately: Lately) -> Vec<(u32, Chunk)> {
+        list::newest([&self.incoming, &self.main], chunks, among, lately)
     }
 
     fn bytes(&self) -> usize {
@@ -178,7 +181,7 @@ mod tests {
     use crate::policy::plain::{self, Plain};
 
     fn filled(count: usize) -> (Plain, TwoQ) {
-        let (chunks, mut order) = (Plain::new(count, LINKS + 1), TwoQ::default());
+        let (chunks, mut order) = (Plain::new(count, Notes::LIST), TwoQ::default());
         (0..count as Chunk).for_each(|chunk| plain::store(&mut order, &chunks, chunk, chunk));
         (chunks, order)
     }

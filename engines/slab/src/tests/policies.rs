@@ -304,7 +304,7 @@ fn the_notes_of_a_policy_that_takes_over_cost_at_most_a_page_of_long_values() {
 
 fn check_notes(policies: Vec<Policy>, lengths: &[usize]) {
     const MEMORY: usize = 64 * MIB;
-    let noting = policies.into_iter().filter(|to| to.order(0).words() > 0);
+    let noting = policies.into_iter().filter(|to| !to.order(0).notes().is_none());
     for (to, length) in noting.flat_map(|to| lengths.iter().map(move |length| (to, *length))) {
         let engine = open(Policy::default(), MEMORY);
         let mut session = engine.session();

@@ -105,7 +105,7 @@ impl SlabMemory {
     }
 
     /// Clears the last set recency bit of the chunk at `at`, which has at least `bytes` bytes.
-    fn decay(&self, at: Offset, bytes: usize) {
+    pub fn decay(&self, at: Offset, bytes: usize) {
         if let Some((word, bit)) = self.recency(at) {
             let (word, second) = (self.recency_word(word), Self::second(bit, bytes));
             let last = if word.load(Ordering::Relaxed) & second != 0 { second } else { bit };
@@ -116,6 +116,16 @@ impl SlabMemory {
     /// Whether the first recency bit of the chunk at `at` is set.
     pub fn is_recent(&self, at: Offset) -> bool {
         self.recency(at).is_some_and(|(word, bit)| self.recency_word(word).load(Ordering::Relaxed) & bit != 0)
+    }
+
+    /// How many of the two recency bits of the chunk at `at`, which has at least `bytes` bytes, are set. If it has only one, that counts as two.
+    pub fn reads(&self, at: Offset, bytes: usize) -> u32 {
+        let Some((word, bit)) = self.recency(at) else { return 0 };
+        let bits = self.recency_word(word).load(Ordering::Relaxed);
+        match Self::second(bit, bytes) {
+            0 if bits & bit != 0 => 2,
+            second => (bits & (bit | second)).count_ones(),
+        }
     }
 
     /// The number of recency bits of `page` that are set.
@@ -204,6 +214,7 @@ mod tests {
                 out.iter().all(|at| *at == read || chunk < 32 || !memory.is_recent(*at)),
                 "chunks of {chunk}"
             );
+            assert_eq!((memory.reads(read, chunk), memory.reads(out[3], chunk)), (2, 0), "chunks of {chunk}");
             for _ in 0..passes {
                 assert!(memory.is_recent(read));
                 guard.decay_recent(page, 0, bit);
