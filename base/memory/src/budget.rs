@@ -32,7 +32,10 @@ impl Budget {
 
     /// Reserves `bytes` for one taker, in place of an earlier reservation.
     pub fn keep(&self, bytes: usize) {
-        self.kept.store(bytes as u64, Ordering::Relaxed);
+        // Sessions do this in each round: a line that other workers read is written only if it changes.
+        if self.kept.load(Ordering::Relaxed) != bytes as u64 {
+            self.kept.store(bytes as u64, Ordering::Relaxed);
+        }
     }
 
     pub fn kept(&self) -> usize {

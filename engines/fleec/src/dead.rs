@@ -123,10 +123,10 @@ pub(crate) fn crawl(local: &mut Local, now: Seconds) -> bool {
 
 /// Removes some of the short-lived items that have expired. False if there are none left.
 pub(crate) fn remove_short_lived(local: &mut Local, now: Seconds) -> bool {
-    let core = local.core().clone();
-    let Some(due) = core.expiry.short_lived.take_due(now) else {
+    let Some(due) = local.core().expiry.short_lived.take_due(now) else {
         return false;
     };
+    let core = local.core().clone();
     for at in due {
         // Whatever lies there now: it is removed only if the table has it under this hash.
         let hash =

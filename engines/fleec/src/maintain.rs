@@ -1,5 +1,6 @@
 //! Maintenance between batches: buckets are added, memory is given back, dead items are removed.
 
+use crate::core::Core;
 use crate::dead;
 use crate::donors;
 use crate::evictor;
@@ -59,16 +60,20 @@ pub(crate) fn help_growth(local: &mut Local) {
     }
 }
 
+/// Whether more memory is used than allowed, or the table needs some. Reserves what the table needs.
+fn is_short(core: &Core) -> bool {
+    let (budget, wanting) = (core.sizing.budget(), core.table.is_wanting());
+    budget.keep(if wanting { core.table.step_bytes() } else { 0 });
+    budget.excess() > 0 || (wanting && budget.left() < budget.kept())
+}
+
 /// Gives the memory of a page back if more is used than allowed, or the table needs it. False if there is nothing to do, or nothing was found.
 fn give_back(local: &mut Local, now: Seconds) -> bool {
-    let core = local.core().clone();
-    let (budget, slab) = (core.sizing.budget(), core.memory.slab());
-    let wanting = core.table.is_wanting();
-    budget.keep(if wanting { core.table.step_bytes() } else { 0 });
-    let is_short = budget.excess() > 0 || (wanting && budget.left() < budget.kept());
-    if !is_short {
+    if !is_short(local.core()) {
         return false;
     }
+    let core = local.core().clone();
+    let slab = core.memory.slab();
     if slab.surrender_pooled() {
         return true;
     }

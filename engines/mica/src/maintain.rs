@@ -1,5 +1,6 @@
 //! Maintenance between requests: the index grows, expired items are removed, memory is given back.
 
+use crate::core::Core;
 use crate::growth;
 use crate::local::Local;
 use crate::relocate;
@@ -42,6 +43,9 @@ pub(crate) fn maintain<S: ItemStore>(
             let done = maintain_partition(writer, left);
             if pace == Pace::Idle { done + (done..left).take_while(|_| crawl(writer)).count() } else { done }
         };
+        if pace == Pace::Busy && !has_work(local.core(), number) {
+            continue;
+        }
         done += local.try_holding(number, now, work).unwrap_or(0);
     }
     done
@@ -65,6 +69,17 @@ fn crawl_partition<S: ItemStore>(
         *next = next.wrapping_add(1);
     }
     0
+}
+
+/// Whether [`maintain_partition`] may have something to do. Read without the partition's lock, which would take its line from the other workers in
+/// each round: what has just changed is seen in a later round.
+fn has_work<S: ItemStore>(core: &Core<S>, number: usize) -> bool {
+    let part = &core.partitions[number];
+    let (index, store) = (part.index(), part.store());
+    !part.is_sized_for(core.sizing.share())
+        || part.is_short()
+        || index.is_crowded(part.items())
+        || store.reached() > store.end()
 }
 
 fn maintain_partition<S: ItemStore>(writer: &mut Writer<'_, S>, budget: usize) -> usize {

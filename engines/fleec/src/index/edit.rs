@@ -95,6 +95,10 @@ impl<'s> ListEditor<'s> {
     /// Adds a bucket if there are too many items.
     pub(crate) fn grow(&mut self, counters: &SessionCounters, budget: &Budget) -> Growth {
         let (index, hazard) = (self.index, self.hazard);
+        // Nothing is written that other sessions read as long as there is nothing to do.
+        if !index.is_crowded() {
+            return Growth::Enough;
+        }
         let mut nodes = self.nodes();
         let mut search = Search::new(hazard);
         // The number of the new bucket stands for the bucket that it is split from.

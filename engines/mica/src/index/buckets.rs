@@ -101,7 +101,10 @@ impl Index {
 
     /// Lets it grow from this many items on.
     pub(crate) fn set_crowded_from(&self, items: u64) {
-        self.crowded_from.set(items);
+        // Upkeep does this in each round: a line that other workers read is written only if it changes.
+        if self.crowded_from.get() != items {
+            self.crowded_from.set(items);
+        }
     }
 
     #[inline(always)]
