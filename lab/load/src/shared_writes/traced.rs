@@ -3,7 +3,7 @@
 use std::io::{self, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -104,6 +104,8 @@ pub(super) struct Counted {
 /// A server under lackey. Its two clients are served by two workers.
 #[derive(Debug)]
 pub(super) struct Traced {
+    /// As the system names it.
+    program: PathBuf,
     process: ServerProcess,
     recording: JoinHandle<io::Result<Recording>>,
     pub(super) addr: SocketAddr,
@@ -124,7 +126,8 @@ impl Traced {
         let recording = thread::spawn(move || Recording::of(BufReader::with_capacity(PIECE, trace), marker));
         let addr = process.wait_for_address("", WAIT_MAX).map_err(failed)?;
         let clients = [Client::open(addr)?, Client::open(addr)?];
-        let mut traced = Self { process, recording, addr, clients, phases: vec![("", 0)] };
+        let program = program.canonicalize().map_err(failed)?;
+        let mut traced = Self { program, process, recording, addr, clients, phases: vec![("", 0)] };
         // The first phase is empty: it names the workers.
         traced.mark(0)?;
         traced.mark(1)?;
@@ -173,7 +176,7 @@ impl Traced {
             operations: *operations,
             counts: recording.counts(phase, *operations, &mappings),
         });
-        Ok((counted.collect(), program_start(&maps)))
+        Ok((counted.collect(), program_start(&maps, &self.program)))
     }
 }
 
@@ -195,14 +198,15 @@ fn writable(maps: &str) -> Vec<Range<u64>> {
 }
 
 /// Where the program lies: the first mapping of the lowest file.
-fn program_start(maps: &str) -> u64 {
-    let is_file = |line: &&str| line.split_whitespace().nth(5).is_some_and(|name| name.ends_with(GUIRA));
+fn program_start(maps: &str, program: &Path) -> u64 {
+    let is_file = |line: &&str| line.split_whitespace().nth(5).is_some_and(|name| program.ends_with(name));
     maps.lines().filter(is_file).filter_map(addresses).map(|range| range.start).min().unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
     use super::{program_start, writable};
+    use std::path::Path;
 
     #[test]
     fn mappings_are_read() {
@@ -211,6 +215,6 @@ mod tests {
                     04000000-84000000 rw-s 00000000 00:1b 78    /dev/shm/region\n\
                     94000000-94001000 rw-p 00000000 00:00 0\n";
         assert_eq!(writable(maps), [0x20_0000..0x30_0000, 0x400_0000..0x8400_0000, 0x9400_0000..0x9400_1000]);
-        assert_eq!(program_start(maps), 0x10_8000);
+        assert_eq!(program_start(maps, Path::new("/x/guira")), 0x10_8000);
     }
 }
