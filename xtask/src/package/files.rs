@@ -57,6 +57,7 @@ pub(super) const DOCUMENTS: &[Row] = pages! {
     "guide/demonstration.md"
     "guide/freshness.md"
     "guide/from-bitnami.md"
+    "guide/from-elasticache.md"
     "guide/install.md"
     "guide/invalidator.md"
     "guide/leases.md"
