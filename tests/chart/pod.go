@@ -135,6 +135,13 @@ func checkProbes(set *appsv1.StatefulSet) error {
 		if probe == nil {
 			continue
 		}
+		if probe.Exec != nil {
+			port := container.Ports[0].ContainerPort
+			if command := strings.Join(probe.Exec.Command, " "); command != fmt.Sprintf("guira ready 127.0.0.1:%d", port) {
+				return fmt.Errorf("a probe runs %q, and the port is %d", command, port)
+			}
+			continue
+		}
 		name := ""
 		if probe.HTTPGet != nil {
 			name = probe.HTTPGet.Port.StrVal

@@ -11,6 +11,7 @@ and may have
   stateMemory               the size of the folder in MiB, if it is in memory without a claim
   drain                     how many seconds a terminating pod keeps serving
   port                      the port for startup and liveness probes
+  ready                     the address at which a probe stores a value and reads it, if nothing better says that a pod is ready
   settle                    how many seconds a new pod must be ready before the next one is replaced
 */ -}}
 {{- define "guira.statefulset" -}}
@@ -175,10 +176,13 @@ startupProbe:
 readinessProbe:
   {{- if .root.Values.metrics.enabled }}
   httpGet: { path: /ready, port: metrics{{ if include "guira.metricsTls" . }}, scheme: HTTPS{{ end }} }
+  {{- else if .ready }}
+  exec: { command: [guira, ready, {{ .ready | quote }}] }
   {{- else }}
   tcpSocket: { port: {{ .port }} }
   {{- end }}
   periodSeconds: 5
+  timeoutSeconds: 3
 {{- end }}
 {{- if .port }}
 # The probe uses the port for clients: a failure of the admin listener alone must not restart the pod.

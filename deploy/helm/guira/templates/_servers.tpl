@@ -28,6 +28,8 @@
 {{- $args = append $args "--region=/var/lib/guira/region" -}}
 {{- $kept = dict "state" "/var/lib/guira" "storage" $all.warmRestart.storage "stateMemory" (int .values.memory) -}}
 {{- end -}}
+{{- $ready := "" -}}
+{{- if not (or $all.tls.secretName $all.users.secretName) }}{{ $ready = printf "127.0.0.1:%d" (int $all.service.port) }}{{ end -}}
 {{- $ports := dict "memcached" $all.service.port -}}
 {{ include "guira.headless" (merge (dict "ports" $ports "names" "all") .) }}
 ---
@@ -35,7 +37,7 @@
 gives connections drain-timeout (five seconds), and then keeps its items, if it has a region. */}}
 {{ include "guira.statefulset" (merge $kept (dict "replicas" .values.replicas "memory" (add .values.memory 256) "grace" $grace
   "settle" (eq .part "cache" | ternary (int $all.minReadySeconds) 0)
-  "args" $args "ports" $ports "secrets" $secrets "port" "memcached") .) }}
+  "args" $args "ports" $ports "secrets" $secrets "port" "memcached" "ready" $ready) .) }}
 ---
 {{ include "guira.budget" . }}
 ---
