@@ -128,11 +128,11 @@ fn a_serverless_get_has_a_limit_of_16_kib() {
 #[test]
 fn a_serverless_cache_has_no_binary_protocol() {
     let (_server, mut client) = serverless();
-    // A version packet.
+    // A version packet, which is read as the beginning of a line.
     let mut packet = [0; 24];
     (packet[0], packet[1]) = (0x80, 0x0b);
-    client.send_until_closed(&packet);
-    assert_eq!(client.hear(1), b"");
+    client.send(&[&packet, b"\r\nmn\r\n"]);
+    assert_eq!(client.hear(11), b"ERROR\r\nMN\r\n");
 }
 
 #[test]
