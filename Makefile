@@ -9,13 +9,14 @@
 #   make bench     compare servers under the project's loads
 #   make papers    measure again what the papers claim, and write docs/results/papers.md
 #   make package   a .deb, a tarball and an image, in target/package
+#   make release   all that a release has: packages for amd64 and arm64, the Python package, the chart: an hour
 
 CARGO ?= cargo
 # Options of the server that `make serve` starts, as ARGS='--memory 1GiB --admin 9150'.
 ARGS ?=
 SERVER = $(or $(CARGO_TARGET_DIR),target)/quick/guira
 
-.PHONY: serve compilers check test soak arm64 sanitize bench papers package prerequisites soak-prerequisites arm64-prerequisites
+.PHONY: serve compilers check test soak arm64 sanitize bench papers package release prerequisites soak-prerequisites arm64-prerequisites
 
 serve: compilers
 	$(CARGO) build --profile quick --package guira --no-default-features
@@ -56,6 +57,13 @@ papers: prerequisites
 # ARCH=arm64: for arm64, in target/package-arm64.
 package:
 	$(CARGO) xtask package $(if $(ARCH),--arch $(ARCH))
+
+# In this order: `package` writes the sums of the folder, in which the Python package is then.
+release: prerequisites arm64-prerequisites
+	$(CARGO) xtask chart
+	$(CARGO) xtask wheel
+	$(CARGO) xtask package
+	$(CARGO) xtask package --arch arm64
 
 # What the tests use besides Rust, as program:package or file:package. In a container without an init system the
 # packages start no service.

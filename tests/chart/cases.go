@@ -55,6 +55,7 @@ var caches = with(placed, values{
 	"service":          values{"port": 11311},
 	"tls":              values{"secretName": "cache-tls", "clientCertificates": true},
 	"metrics":          metrics,
+	"warmRestart":      values{"enabled": true, "storage": values{"size": "5Gi", "className": "fast"}, "stopSeconds": 300},
 })
 
 // Whatever can be switched on together.
@@ -73,7 +74,9 @@ var cases = []example{
 	{"with everything of the caches", with(caches, values{"users": values{"secretName": "cache-users", "key": "names"}}), newest, 4, map[string][]string{"guira": {
 		"--listen=mtls:0.0.0.0:11311", "--admin=btls:0.0.0.0:9151", "--admin-token-file=/etc/guira/admin/word",
 		"--tls-cert=/etc/guira/tls/tls.crt", "--tls-key=/etc/guira/tls/tls.key", "--tls-ca=/etc/guira/tls/ca.crt",
-		"--auth-file=/etc/guira/users/names"}}, nil},
+		"--auth-file=/etc/guira/users/names", "--region=/var/lib/guira/region"}}, nil},
+	{"with items that outlast a container", values{"memory": 512, "warmRestart": values{"enabled": true}}, newest, 3, map[string][]string{
+		"guira": {"--region=/var/lib/guira/region", "--memory=512MiB"}}, nil},
 	{"with TLS for clients alone", values{
 		"memory": 64, "tls": values{"secretName": "cache-tls"},
 		"metrics": values{"enabled": true, "tls": false, "serviceMonitor": values{"enabled": true}},
@@ -122,6 +125,8 @@ var refused = []struct {
 	{values{"router": values{"enabled": true, "replica": 2}}, "replica"},
 	{values{"router": values{"storage": values{"size": "1 GB"}}}, "storage.size"},
 	{values{"users": values{"secretName": "cache-users"}, "router": values{"enabled": true}}, "routers do not log in"},
+	{values{"warmRestart": values{"storage": values{"size": "1Gi"}}}, "warmRestart.storage needs warmRestart.enabled"},
+	{values{"warmRestart": values{"enabled": true, "stopSeconds": 5}}, "stopSeconds"},
 	{values{"gutter": values{"enabled": true}}, "gutter.enabled needs router.enabled"},
 	{values{"router": values{"enabled": true, "tls": values{"clientCertificates": true}}}, "needs router.tls.secretName"},
 	{values{"router": values{"enabled": true, "upstream": values{"secretName": "router-tls"}}}, "caches without TLS"},

@@ -1,5 +1,5 @@
 // Renders the Helm chart as helm does and decodes what comes out strictly, as the types of Kubernetes: with the defaults, which are
-// printed, and with what is switched on in cases.go. Nothing is asked of a cluster. Command lines and configurations are shown to the binary.
+// printed, and with what is switched on in cases.go. Decodes the example for a collector of OpenTelemetry as well. Nothing is asked of a cluster. Command lines and configurations are shown to the binary.
 //
 //	go run . CHART GUIRA > deploy/kubernetes/guira.yaml
 package main
@@ -60,6 +60,9 @@ func run(folder, binary string) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", each.name, err)
 		}
+	}
+	if err := checkCollector(path.Join(folder, "../../prometheus/otel-collector.yaml")); err != nil {
+		return err
 	}
 	documents, err := render(loaded, map[string]any{}, newest)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 
 func checkPod(set *appsv1.StatefulSet, configurations map[string]*corev1.ConfigMap, minor version) error {
 	pod := set.Spec.Template.Spec
-	for _, check := range []func(*appsv1.StatefulSet) error{checkProbes, checkMemory, checkSpread} {
+	for _, check := range []func(*appsv1.StatefulSet) error{checkProbes, checkMemory, checkSpread, checkRegion} {
 		if err := check(set); err != nil {
 			return err
 		}
@@ -95,7 +95,9 @@ func checkVolumes(set *appsv1.StatefulSet, configurations map[string]*corev1.Con
 		delete(volumes, mount.Name)
 		if !canWrite {
 			folders[mount.MountPath] = true
-		} else if isNamed := slices.ContainsFunc(pod.Containers[0].Args, func(each string) bool { return strings.HasSuffix(each, "="+mount.MountPath) }); !isNamed && set.Name != "guira-invalidator" {
+		} else if isNamed := slices.ContainsFunc(pod.Containers[0].Args, func(each string) bool {
+			return strings.HasSuffix(each, "="+mount.MountPath) || strings.Contains(each, "="+mount.MountPath+"/")
+		}); !isNamed && set.Name != "guira-invalidator" {
 			return nil, fmt.Errorf("no option names %s", mount.MountPath)
 		}
 	}
@@ -133,6 +135,13 @@ func checkProbes(set *appsv1.StatefulSet) error {
 		if probe == nil {
 			continue
 		}
+		if probe.Exec != nil {
+			port := container.Ports[0].ContainerPort
+			if command := strings.Join(probe.Exec.Command, " "); command != fmt.Sprintf("guira ready 127.0.0.1:%d", port) {
+				return fmt.Errorf("a probe runs %q, and the port is %d", command, port)
+			}
+			continue
+		}
 		name := ""
 		if probe.HTTPGet != nil {
 			name = probe.HTTPGet.Port.StrVal
@@ -165,6 +174,30 @@ func checkMemory(set *appsv1.StatefulSet) error {
 	}
 	if ceiling := fmt.Sprintf("--memory=%dMiB", limit>>20-256); !slices.Contains(container.Args, ceiling) {
 		return fmt.Errorf("a limit of %d, and not %s: %q", limit, ceiling, container.Args)
+	}
+	return nil
+}
+
+// checkRegion looks whether a cache with a region has room for it, and time to close it.
+func checkRegion(set *appsv1.StatefulSet) error {
+	pod := set.Spec.Template.Spec
+	hasRegion := slices.ContainsFunc(pod.Containers[0].Args, func(each string) bool { return strings.HasPrefix(each, "--region=") })
+	if !hasRegion {
+		return nil
+	}
+	ceiling := pod.Containers[0].Resources.Limits.Memory().Value() - 256<<20
+	for _, volume := range pod.Volumes {
+		if room := volume.EmptyDir; room != nil && (room.Medium != corev1.StorageMediumMemory || room.SizeLimit.Value() != ceiling) {
+			return fmt.Errorf("the region has %v of %q, for %d", room.SizeLimit, room.Medium, ceiling)
+		}
+	}
+	for _, claim := range set.Spec.VolumeClaimTemplates {
+		if room := claim.Spec.Resources.Requests.Storage().Value(); room*5 < ceiling*6 {
+			return fmt.Errorf("the region has a volume of %d, for %d", room, ceiling)
+		}
+	}
+	if grace := *pod.TerminationGracePeriodSeconds; grace < 60 {
+		return fmt.Errorf("the cache has %d s to close its region", grace)
 	}
 	return nil
 }

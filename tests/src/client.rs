@@ -302,6 +302,24 @@ impl Client {
         }
     }
 
+    /// The version and the nodes of `config get cluster`, after a look at all other bytes.
+    ///
+    /// # Panics
+    /// If the reply is another one.
+    #[track_caller]
+    pub fn cluster(&mut self) -> (u64, String) {
+        self.send("config get cluster\r\n");
+        let head = self.line();
+        let length: usize =
+            head.strip_prefix("CONFIG cluster 0 ").and_then(|length| length.parse().ok()).expect(&head);
+        // The data block has line ends of its own.
+        let block = self.take(length);
+        self.hear("\r\nEND\r\n");
+        let block = String::from_utf8(block).expect("a text");
+        let (version, nodes) = block.split_once('\n').expect("two lines");
+        (version.parse().expect("a number"), nodes.strip_suffix('\n').expect("an end").to_owned())
+    }
+
     /// Tells the server that nothing more will be sent.
     pub fn end_of_sending(&mut self) {
         self.farewell = Farewell::Silent;

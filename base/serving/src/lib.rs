@@ -14,6 +14,7 @@
 
 mod acceptor;
 mod clients;
+mod cluster;
 mod conn_budget;
 mod connection;
 mod connections;
@@ -25,6 +26,7 @@ mod handover;
 mod host;
 mod lifecycle;
 mod listen;
+mod local_addresses;
 mod login;
 mod outbox;
 mod port;
@@ -43,6 +45,7 @@ mod worker;
 
 pub use acceptor::{Acceptor, Access, Arrival};
 pub use clients::{ALONE_MAX, Clients};
+pub use cluster::{Cluster, ClusterNode, ClusterNodeError};
 pub use conn_budget::{ConnBudget, ConnId, ConnLimits, ConnMemory, Grant};
 pub use connections::{AtLimit, Connections};
 pub use crew::{Crew, Placement, WorkerError};
@@ -53,6 +56,7 @@ pub use host::{
     CONNECTION_BYTES, Causes, CloseReason, ConnectionObserver, Host, HostOptions, TLS_BYTES, unix_now,
 };
 pub use listen::{Listen, ListenTextError, ListenTraits, Security, Speaks, Tag};
+pub use local_addresses::local_addresses;
 pub use login::{AfterLogin, Door, Login, is_sasl};
 pub use outbox::{OUTBOX_FULL, Outbox, ReplyEnd, Sent, SlotId};
 pub use port::{Port, PortError};

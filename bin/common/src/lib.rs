@@ -15,7 +15,7 @@ pub mod whole;
 /// The program that measures and demonstrates: `guira` passes the commands of the laboratory on to it.
 pub const LAB: &str = "guira-lab";
 
-/// The version of the programs, with the commit where it is known: `0.1.0 (c0812325ab)`.
+/// The version of the programs, with the commit where it is known: `0.2.0 (c0812325ab)`.
 pub const VERSION: &str = env!("GUIRA_VERSION");
 
 /// The widest line of a help text.

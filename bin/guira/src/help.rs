@@ -4,7 +4,7 @@ use clap::Command;
 
 /// The commands that are shown, by what they are for.
 pub(crate) const GROUPS: &[(&str, &[&str])] = &[
-    ("The cache", &["serve", "memcached", "top"]),
+    ("The cache", &["serve", "memcached", "top", "ready"]),
     ("The fleet", &["router", "mcrouter", "invalidate", "check", "probe", "copy", "fleet"]),
     ("The laboratory (guira-lab)", &["load", "replay", "sim", "capacity", "bench"]),
     ("More", &["completions", "man", "help"]),

@@ -32,7 +32,7 @@ use guira_cli::{VERSION, parse, with_negative_numbers};
 use node::{container, memcached, serve};
 
 #[cfg(feature = "fleet")]
-use fleet::{check, copy, invalidate, pools, probe, router, top};
+use fleet::{check, copy, invalidate, pools, probe, ready, router, top};
 
 /// A cache in memcached's place, and its router, invalidator and fleet.
 #[derive(Debug, Parser)]
@@ -62,6 +62,9 @@ enum Task {
     /// Show statistics of nodes on a live screen.
     #[cfg(feature = "fleet")]
     Top(top::Args),
+    /// Store a value on a server and read it, for probes of containers.
+    #[cfg(feature = "fleet")]
+    Ready(ready::Args),
     /// Measure how long deletes take to reach all nodes.
     #[cfg(feature = "fleet")]
     Probe(probe::Args),
@@ -179,6 +182,8 @@ fn run_words(words: Vec<OsString>) -> ExitCode {
         }
         #[cfg(feature = "fleet")]
         Task::Top(args) => top::run(&args),
+        #[cfg(feature = "fleet")]
+        Task::Ready(args) => ready::run(&args),
         #[cfg(feature = "fleet")]
         Task::Probe(args) => probe::run(&args),
         #[cfg(feature = "fleet")]

@@ -82,9 +82,6 @@ impl Conversation for Client {
 /// replies to these.
 pub(crate) const KEYS_MAX: usize = 1024;
 
-/// ElastiCache clients send this to discover the servers. memcached does not know it.
-const CLUSTER: &[u8] = b"config get cluster";
-
 /// The parts of a worker that a client's requests use.
 pub(crate) struct Turn<'a> {
     pub(crate) client: &'a mut Client,
@@ -298,8 +295,8 @@ impl Turn<'_> {
     /// Handles a line that no server understands.
     #[cold]
     fn unusual(&mut self, fault: Fault, line: Line<'_>) -> After {
-        if line.text == CLUSTER {
-            self.outbox.buffer().line(&self.shared.cluster.reply());
+        if let Some(reply) = self.shared.cluster.reply(line.text) {
+            self.outbox.buffer().line(&reply);
             return After::Taken(line.length);
         }
         match metaget::keys(line.text) {

@@ -1,7 +1,5 @@
 //! Reads a configuration, and builds the plan that workers route by.
 
-use crate::cluster;
-use crate::local_addresses::local_addresses;
 use crate::options::RouterOptions;
 use crate::sources_info::digest;
 use crate::tls_to_servers::TlsToServers;
@@ -14,7 +12,7 @@ use guira_routing::config::{
     Address as Named, ConfigError, Globals, Json, Loaded, Place, Security, Sources, Value, load,
 };
 use guira_routing::{BuiltPool, Claim, DestinationId, DestinationSpec, Destinations, Settings, Tree, build};
-use guira_serving::Causes;
+use guira_serving::{Causes, ClusterNode, local_addresses};
 use guira_sync::atomic::AtomicU32;
 use guira_transport::net::ToSocketAddrs;
 use guira_transport::{Address, TlsConnector, TlsError};
@@ -178,7 +176,7 @@ impl Loader {
         let pools = Arc::new(EtcdPools::new(options.etcd.as_ref(), notify_pools));
         Loader {
             reader: Reader::new(options.source.clone(), Followed { records, pools }),
-            resolver: Resolver { names, nodes: cluster::names(&options.cluster_nodes), counts },
+            resolver: Resolver { names, nodes: ClusterNode::names(&options.cluster_nodes), counts },
             settings: options.settings.clone(),
             variations: options.variations.clone(),
             keepalive: options.keepalive,

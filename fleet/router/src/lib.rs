@@ -16,7 +16,6 @@ mod arrivals;
 mod calls;
 mod client;
 mod client_limit;
-mod cluster;
 mod config;
 mod config_state;
 mod counters;
@@ -25,7 +24,6 @@ mod failures;
 mod flow;
 mod kept;
 mod limits;
-mod local_addresses;
 mod metrics;
 mod no_pin;
 mod options;
@@ -55,7 +53,6 @@ mod variations;
 mod waits;
 mod web;
 
-pub use cluster::{ClusterNode, ClusterNodeError};
 /// Checks the laws of replies for `input`: requests on its first line, and what a server replies.
 /// For tests.
 ///

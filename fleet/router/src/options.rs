@@ -1,14 +1,13 @@
 //! The options of a router.
 
 use crate::client_limit::ClientLimit;
-use crate::cluster::ClusterNode;
 use crate::failures::Failures;
 use crate::spool::LogOptions;
 use crate::variations::Variations;
 use guira_control::EtcdOptions;
 use guira_discovery::Source;
 use guira_routing::Settings;
-use guira_serving::Listen;
+use guira_serving::{ClusterNode, Listen};
 use guira_transport::{TlsClientOptions, TlsName, TlsOptions};
 use guira_upstream::{HealthOptions, Keepalive};
 use std::net::SocketAddr;

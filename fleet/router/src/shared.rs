@@ -1,6 +1,5 @@
 //! The parts of a router that all its threads use.
 
-use crate::cluster::Cluster;
 use crate::config::{Loader, SharedPlan, Source};
 use crate::config_state::{ConfigState, Moment};
 use crate::counters::{Counters, Sums};
@@ -11,7 +10,7 @@ use crate::spool::LogCounts;
 use guira_control::ControlCounts;
 use guira_discovery::{NameCounts, Records};
 use guira_routing::Settings;
-use guira_serving::Host;
+use guira_serving::{Cluster, Host};
 use guira_transport::Address;
 use guira_upstream::HealthOptions;
 use std::sync::Arc;

@@ -15,6 +15,7 @@
 
 mod admin;
 mod auto;
+mod cluster;
 mod counters;
 mod direct;
 mod errors;
@@ -26,6 +27,7 @@ mod memory_split;
 mod options;
 mod parts;
 mod ports;
+mod profile;
 mod requests;
 mod sampler;
 mod saved_counters;
@@ -55,6 +57,7 @@ pub use memory_split::{items_memory, least_ceiling, memory_for_items};
 pub use options::{
     AdminAddress, Delimiter, FileMode, Form, GivenOptions, OPTIONS, OptionRow, Options, OptionsError,
 };
+pub use profile::{Profile, ProfileError};
 pub use secrets::{Secrets, SecretsError};
 pub use size::{Size, SizeError};
 pub use start::{Ending, OpenEngine, Running, ServerStatus, Starting, check, release_start, start_after};

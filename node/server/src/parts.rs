@@ -5,7 +5,7 @@ use crate::background::BackgroundTasks;
 use crate::options::Options;
 use crate::statistics::Statistics;
 use crate::watch::{Hub, Observers};
-use guira_serving::Host;
+use guira_serving::{Cluster, Host};
 use guira_sync::clock::CoarseClock;
 use guira_transport::LossMeter;
 use std::sync::Arc;
@@ -19,6 +19,8 @@ pub(crate) struct Parts {
     pub(crate) background: Arc<BackgroundTasks>,
     pub(crate) observers: Observers,
     pub(crate) policy_owner: Arc<PolicyOwner>,
+    /// The reply to `config get cluster`, if clients may request it.
+    pub(crate) cluster: Option<Arc<Cluster>>,
 }
 
 impl Parts {
@@ -44,6 +46,7 @@ impl Parts {
             background,
             observers,
             policy_owner: Arc::new(PolicyOwner::of(options)),
+            cluster: None,
         }
     }
 }

@@ -15,6 +15,7 @@ use guira_tests::{Client, Setup, skip};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io::Write as _;
+use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
@@ -95,6 +96,36 @@ address = "{node}"
     [router, spawn(invalidator)]
 }
 
+/// The jobs of the example for the collector of OpenTelemetry, which scrapes as Prometheus does, at these addresses. Jobs that the example
+/// does not have are added to it.
+fn collector_jobs(jobs: &[(&str, SocketAddr)]) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/prometheus/otel-collector.yaml");
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let indent = "      ";
+    let (_, block) = text.split_once(&format!("\n{indent}scrape_configs:\n")).expect("jobs");
+    let (block, _) = block.split_once("\n\n").expect("an end of the jobs");
+    let mut left: Vec<_> = jobs.to_vec();
+    let mut out = "scrape_configs:\n".to_owned();
+    let mut target = None;
+    for line in block.lines() {
+        let line = line.strip_prefix(indent).expect(line);
+        if let Some(name) = line.trim().strip_prefix("- job_name: ") {
+            let at = left.iter().position(|(job, _)| *job == name).expect(name);
+            target = Some(left.remove(at).1);
+        }
+        let line = match line.split_once("targets: ") {
+            Some((before, _)) => format!("{before}targets: [\"{}\"] }}]", target.take().expect("a job")),
+            None => line.replace("scrape_interval: 30s", "scrape_interval: 1s"),
+        };
+        out.push_str(&line);
+        out.push('\n');
+    }
+    for (job, target) in left {
+        out.push_str(&format!("  - {{job_name: {job}, static_configs: [{{targets: [\"{target}\"]}}]}}\n"));
+    }
+    out
+}
+
 /// Some of what clients do.
 fn work(client: &mut Client) {
     for number in 0..200 {
@@ -121,7 +152,7 @@ fn our_dashboards_find_data_in_prometheus() {
         ("guira-router", router.wait_for_address("admin", PATIENCE).unwrap()),
         ("guira-invalidator", invalidator.wait_for_address("admin", PATIENCE).unwrap()),
     ];
-    let Some(prometheus) = Prometheus::start(&jobs) else {
+    let Some(prometheus) = Prometheus::start(&collector_jobs(&jobs)) else {
         return skip::say("prometheus is not installed");
     };
     let routed = Address::Tcp(router.wait_for_address("", PATIENCE).unwrap());

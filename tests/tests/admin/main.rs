@@ -9,6 +9,7 @@ mod dashboards;
 mod health;
 mod history;
 mod metrics;
+mod ready;
 mod secrets;
 mod top_keys;
 

@@ -1,36 +1,21 @@
 //! `config get cluster`, as clients with ElastiCache's auto discovery read it.
 
 use crate::{Router, output};
-use guira_tests::Client;
 use guira_tests::dns::Dns;
 use guira_tests::server::wait_for;
 
 const NOTHING: &str = r#"{"route": "NullRoute"}"#;
-
-/// The version and the nodes, after a look at all other bytes.
-fn cluster(client: &mut Client) -> (u64, String) {
-    client.send("config get cluster\r\n");
-    let head = client.line();
-    let length: usize =
-        head.strip_prefix("CONFIG cluster 0 ").and_then(|length| length.parse().ok()).expect(&head);
-    // The data block has line ends of its own.
-    let block = client.take(length);
-    client.hear("\r\nEND\r\n");
-    let block = String::from_utf8(block).expect("a text");
-    let (version, nodes) = block.split_once('\n').expect("two lines");
-    (version.parse().expect("a number"), nodes.strip_suffix('\n').expect("an end").to_owned())
-}
 
 #[test]
 fn a_router_tells_of_itself() {
     let before = guira_tests::deadline::unix_seconds();
     let router = Router::start(&["--config-str", NOTHING]);
     let mut client = router.connect();
-    let (version, nodes) = cluster(&mut client);
+    let (version, nodes) = client.cluster();
     let port = router.tcp().port();
     assert_eq!(nodes, format!("127.0.0.1|127.0.0.1|{port}"));
     assert!((before..=guira_tests::deadline::unix_seconds()).contains(&version));
-    assert_eq!(cluster(&mut client).0, version, "nothing has changed");
+    assert_eq!(client.cluster().0, version, "nothing has changed");
     // Other questions are none.
     client
         .exchange("config get\r\nconfig set cluster\r\nconfig get other\r\n", "ERROR\r\nERROR\r\nERROR\r\n");
@@ -47,12 +32,12 @@ fn it_tells_of_the_nodes_that_it_is_told_and_the_version_rises_when_they_change(
         &dns.option(),
     ]);
     let mut client = router.connect();
-    let (first, nodes) = cluster(&mut client);
+    let (first, nodes) = client.cluster();
     assert_eq!(nodes, "routers.test|127.0.0.2|5000 ::1|::1|5001");
     dns.host("routers.test", &["127.0.0.3", "127.0.0.2"]);
     let expected = "127.0.0.2|127.0.0.2|5000 127.0.0.3|127.0.0.3|5000 ::1|::1|5001";
     let second = wait_for(expected, || {
-        let (version, nodes) = cluster(&mut client);
+        let (version, nodes) = client.cluster();
         (nodes == expected).then_some(version)
     });
     assert!(second > first, "{first} {second}");

@@ -2,6 +2,7 @@
 //! behaviour.
 #![forbid(unsafe_code)]
 
+mod cluster;
 mod failed_start;
 mod fairness;
 mod forwarded;
@@ -11,6 +12,7 @@ mod logs;
 mod mica_datagrams;
 mod mica_packets;
 mod mica_rings;
+mod profile;
 mod store_engine;
 mod takeover;
 mod tls;

@@ -24,6 +24,7 @@ pub(super) const HOST: &[Row] = &[
     Row("deploy/systemd/invalidator.toml", "usr/share/doc/guira/examples/invalidator.toml", 0o644),
     Row("deploy/systemd/checker.toml", "usr/share/doc/guira/examples/checker.toml", 0o644),
     Row("deploy/prometheus/guira.rules.yaml", "usr/share/doc/guira/examples/guira.rules.yaml", 0o644),
+    Row("deploy/prometheus/otel-collector.yaml", "usr/share/doc/guira/examples/otel-collector.yaml", 0o644),
     Row("deploy/grafana/guira-node.json", "usr/share/doc/guira/examples/guira-node.json", 0o644),
     Row("deploy/grafana/guira-router.json", "usr/share/doc/guira/examples/guira-router.json", 0o644),
     Row(
@@ -57,6 +58,7 @@ pub(super) const DOCUMENTS: &[Row] = pages! {
     "guide/demonstration.md"
     "guide/freshness.md"
     "guide/from-bitnami.md"
+    "guide/from-elasticache.md"
     "guide/install.md"
     "guide/invalidator.md"
     "guide/leases.md"

@@ -6,6 +6,7 @@ mod etcd;
 pub(crate) mod invalidate;
 pub(crate) mod pools;
 pub(crate) mod probe;
+pub(crate) mod ready;
 pub(crate) mod router;
 mod shares;
 pub(crate) mod top;

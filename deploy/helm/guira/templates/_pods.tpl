@@ -7,8 +7,11 @@ and may have
   service                   the name of the governing Service, if it is not that of the part
   config                    the name of a ConfigMap, mounted at /etc/guira/PART
   state                     a writable folder
+  storage                   the size and class of its claim, if they are not those of the part's values
+  stateMemory               the size of the folder in MiB, if it is in memory without a claim
   drain                     how many seconds a terminating pod keeps serving
   port                      the port for startup and liveness probes
+  ready                     the address at which a probe stores a value and reads it, if nothing better says that a pod is ready
   settle                    how many seconds a new pod must be ready before the next one is replaced
 */ -}}
 {{- define "guira.statefulset" -}}
@@ -17,7 +20,8 @@ and may have
 {{- if and $metrics.enabled $metrics.token.secretName -}}
 {{- $secrets = merge (dict "admin" $metrics.token.secretName) $secrets -}}
 {{- end -}}
-{{- $claim := and .state .values.storage.size -}}
+{{- $storage := .storage | default .values.storage -}}
+{{- $claim := and .state $storage.size -}}
 apiVersion: apps/v1
 kind: StatefulSet
 metadata:
@@ -55,6 +59,7 @@ spec:
         {{- if or $secrets .state }}
         # The process reads the files of Secrets and writes to volumes by this group.
         fsGroup: 11211
+        fsGroupChangePolicy: OnRootMismatch
         {{- end }}
         seccompProfile:
           type: RuntimeDefault
@@ -125,7 +130,7 @@ spec:
         {{- end }}
         {{- if and .state (not $claim) }}
         - name: state
-          emptyDir: {}
+          emptyDir: {{ with .stateMemory }}{ medium: Memory, sizeLimit: {{ . }}Mi }{{ else }}{}{{ end }}
         {{- end }}
       {{- end }}
   {{- if $claim }}
@@ -134,12 +139,12 @@ spec:
         name: state
       spec:
         accessModes: [ReadWriteOnce]
-        {{- with .values.storage.className }}
+        {{- with $storage.className }}
         storageClassName: {{ . | quote }}
         {{- end }}
         resources:
           requests:
-            storage: {{ .values.storage.size | quote }}
+            storage: {{ $storage.size | quote }}
   {{- end }}
 {{- end -}}
 
@@ -171,10 +176,13 @@ startupProbe:
 readinessProbe:
   {{- if .root.Values.metrics.enabled }}
   httpGet: { path: /ready, port: metrics{{ if include "guira.metricsTls" . }}, scheme: HTTPS{{ end }} }
+  {{- else if .ready }}
+  exec: { command: [guira, ready, {{ .ready | quote }}] }
   {{- else }}
   tcpSocket: { port: {{ .port }} }
   {{- end }}
   periodSeconds: 5
+  timeoutSeconds: 3
 {{- end }}
 {{- if .port }}
 # The probe uses the port for clients: a failure of the admin listener alone must not restart the pod.

@@ -21,14 +21,23 @@
 {{- $_ := set $secrets "users" . -}}
 {{- $args = append $args (printf "--auth-file=/etc/guira/users/%s" $all.users.key) -}}
 {{- end -}}
+{{- $kept := dict -}}
+{{- $grace := 30 -}}
+{{- if and (eq .part "cache") $all.warmRestart.enabled -}}
+{{- $grace = int $all.warmRestart.stopSeconds -}}
+{{- $args = append $args "--region=/var/lib/guira/region" -}}
+{{- $kept = dict "state" "/var/lib/guira" "storage" $all.warmRestart.storage "stateMemory" (int .values.memory) -}}
+{{- end -}}
+{{- $ready := "" -}}
+{{- if not (or $all.tls.secretName $all.users.secretName) }}{{ $ready = printf "127.0.0.1:%d" (int $all.service.port) }}{{ end -}}
 {{- $ports := dict "memcached" $all.service.port -}}
 {{ include "guira.headless" (merge (dict "ports" $ports "names" "all") .) }}
 ---
 {{- /* There is no preStop hook: no other pod has the keys of a cache that stops, so a delay would not help its clients. The server
-gives connections drain-timeout (five seconds). */}}
-{{ include "guira.statefulset" (merge (dict "replicas" .values.replicas "memory" (add .values.memory 256) "grace" 30
+gives connections drain-timeout (five seconds), and then keeps its items, if it has a region. */}}
+{{ include "guira.statefulset" (merge $kept (dict "replicas" .values.replicas "memory" (add .values.memory 256) "grace" $grace
   "settle" (eq .part "cache" | ternary (int $all.minReadySeconds) 0)
-  "args" $args "ports" $ports "secrets" $secrets "port" "memcached") .) }}
+  "args" $args "ports" $ports "secrets" $secrets "port" "memcached" "ready" $ready) .) }}
 ---
 {{ include "guira.budget" . }}
 ---

@@ -15,7 +15,7 @@ pub(crate) const SECOND: Duration = Duration::from_secs(1);
 /// What a node with some load tells after `seconds`. `stats topkeys` has a key that would clear a terminal.
 pub(crate) fn received(seconds: u64) -> Reading {
     let general = format!(
-        "STAT pid 7\nSTAT uptime {seconds}\nSTAT version 1.6.45-guira-0.1.0\nSTAT threads 2\nSTAT cmd_get {}\n\
+        "STAT pid 7\nSTAT uptime {seconds}\nSTAT version 1.6.45-guira-0.2.0\nSTAT threads 2\nSTAT cmd_get {}\n\
          STAT get_hits {}\nSTAT get_misses {}\nSTAT cmd_set {}\nSTAT delete_hits {seconds}\nSTAT delete_misses 0\n\
          STAT evictions {}\nSTAT bytes_read 1000\nSTAT bytes_written 2000\nSTAT limit_maxbytes 67108864\n\
          STAT memory_limit 60000000\nSTAT memory_used 30000000\nSTAT curr_items 1234\nSTAT bytes 5000000\n\

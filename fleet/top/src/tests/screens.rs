@@ -40,7 +40,7 @@ fn assert_shows(lines: &[String], texts: &[&str]) {
 #[test]
 fn the_overview_fits_a_small_terminal() {
     let lines = drawn_at(&app(1), 80, 24, 12 * SECOND);
-    assert_shows(&lines[..1], &["a:1  1.6.45-guira-0.1.0  up 00:00:12  memc3  policy clock:bits=2"]);
+    assert_shows(&lines[..1], &["a:1  1.6.45-guira-0.2.0  up 00:00:12  memc3  policy clock:bits=2"]);
     assert_shows(
         &lines,
         &[

@@ -23,6 +23,9 @@ impl Admin {
 
     fn stats_of(&self, now: Seconds, words: &[&str], reply: &mut ReplyBuffer) -> Option<BackgroundTask> {
         let dump = !self.options.disable_dumping;
+        if !self.options.profile.shows(words) {
+            return refuse(reply, "ERROR");
+        }
         let mut out = Lines(reply);
         match words {
             [] => self.general(&mut out),

@@ -7,12 +7,13 @@ pub use rows::{OPTIONS, Options};
 pub(crate) use value::yes;
 pub use value::{AdminAddress, Delimiter, FileMode, Form};
 
+use crate::profile::Profile;
 use crate::size::Size;
 use guira_commands::{DeleteTime, Leases, Uniques};
 use guira_contract::OptionError;
 use guira_memory::available_memory;
 use guira_roster::{Choice, MEMORY_LEAST};
-use guira_serving::{Listen, ListenTraits};
+use guira_serving::{Listen, ListenTraits, Security, Speaks};
 use guira_transport::{Address, Resumption, TlsOptions};
 use rustix::process::{Resource, getrlimit};
 use std::collections::BTreeMap;
@@ -164,9 +165,35 @@ impl Options {
         })
     }
 
+    /// A serverless cache has TLS and the text protocol, and nothing else.
+    fn check_profile(&mut self, given: &GivenOptions) -> Result<(), OptionsError> {
+        if self.profile != Profile::ElasticacheServerless {
+            return Ok(());
+        }
+        let profile = self.profile;
+        check(self.tls_cert.is_some(), "profile", || format!("{profile} needs a certificate: tls-cert"))?;
+        let is_text = !given.contains_key("protocol") || self.protocol == Speaks::Text;
+        check(is_text, "protocol", || format!("must be ascii with profile = {profile}"))?;
+        self.protocol = Speaks::Text;
+        let is_text = |listen: &Listen| listen.traits.speaks.is_none_or(|speaks| speaks == Speaks::Text);
+        let refused = |listen: &&Listen| listen.traits.security == Security::Plain || !is_text(listen);
+        let refused = self.listen.iter().find(refused);
+        check(refused.is_none(), "listen", || {
+            let listen = refused.map_or_else(String::new, Listen::to_string);
+            format!("{listen}: profile = {profile} has neither listeners without TLS nor the binary protocol")
+        })?;
+        let datagrams =
+            [("udp", !self.udp.is_empty()), ("mica", !self.mica.is_empty()), ("local", self.local.is_some())];
+        match datagrams.iter().find(|(_, is_given)| *is_given) {
+            Some((name, _)) => check(false, name, || format!("cannot be combined with profile = {profile}")),
+            None => Ok(()),
+        }
+    }
+
     /// Options that depend on each other.
-    fn check_together(&self, given: &GivenOptions) -> Result<(), OptionsError> {
+    fn check_together(&mut self, given: &GivenOptions) -> Result<(), OptionsError> {
         self.check_memory(given)?;
+        self.check_profile(given)?;
         let is_anywhere =
             !(self.listen.is_empty() && self.udp.is_empty() && self.mica.is_empty() && self.local.is_none());
         check(is_anywhere, "listen", || "must be at least one address, not an empty list".to_owned())?;

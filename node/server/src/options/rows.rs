@@ -16,12 +16,13 @@
 use super::value::{AdminAddress, Delimiter, FileMode, yes};
 use super::{default_memory, listen_default, policies};
 use crate::direct::Interface;
+use crate::profile::Profile;
 use crate::size::Size;
 use guira_advice::Worth;
 use guira_roster::{
     Choice, DEFAULT_ENGINE, DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, RegionPlace, SHORT_LIVED_MAX,
 };
-use guira_serving::{AtLimit, Listen, Speaks};
+use guira_serving::{AtLimit, ClusterNode, Listen, Speaks};
 use guira_transport::{CipherList, MinVersion, VerifyMode};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -66,6 +67,11 @@ super::options! {
 
         /// Protocols: auto, ascii or binary
         protocol: Speaks = Speaks::Any, "NAME", stats("binding_protocol" => |o| Some(o.protocol.name().to_owned()));
+
+        /// A node in the reply to `config get cluster`, by which clients of ElastiCache find all nodes: HOST:PORT; a name
+        /// stands for all its addresses; may be repeated
+        cluster_nodes: Vec<ClusterNode> = Vec::new(), "HOST:PORT",
+            absent("no reply but ERROR; with profile elasticache, this server's own addresses"), example("cache1.example:11211");
     }
 
     "Admin listener" {
@@ -234,6 +240,10 @@ super::options! {
 
         /// Refuse watch
         disable_watch: bool = false, "BOOL", stats("watch_enabled" => |o| Some(yes(!o.disable_watch)));
+
+        /// Refuse what a service refuses, for tests of applications: none, elasticache (nodes) or elasticache-serverless,
+        /// which needs tls-cert (docs/guide/from-elasticache.md)
+        profile: Profile = Profile::None, "NAME", names(Profile::names), example("elasticache"), stats("profile");
 
         /// Enable debugtime and debugitem: for tests of clients, never in production
         test_commands: bool = false, "BOOL";

@@ -1,10 +1,11 @@
 //! How the values of options are read from text and written.
 
 use crate::direct::Interface;
+use crate::profile::Profile;
 use crate::size::Size;
 use guira_advice::Worth;
 use guira_roster::RegionPlace;
-use guira_serving::{AtLimit, Listen, Speaks};
+use guira_serving::{AtLimit, ClusterNode, Listen, Speaks};
 use guira_transport::{CipherList, MinVersion, VerifyMode};
 use std::fmt;
 use std::net::SocketAddr;
@@ -138,6 +139,8 @@ parsed! {
     f64: Number, Some("a number");
     String: Text, None;
     Listen: Text, None;
+    ClusterNode: Text, None;
+    Profile: Text, None;
     SocketAddr: Text, Some("IP:PORT or [v6]:PORT");
     Interface: Text, None;
     RegionPlace: Text, Some("a path, or a name of letters, digits, '.', '_' and '-'");

@@ -1,16 +1,16 @@
 //! The reader: reads requests into batches, and prefetches the buckets of their keys.
 
 use super::batch::{Batch, Kind};
-use crate::forward::Forwarding;
-use guira_commands::{Effect, Executor, Item};
+use super::runner::Runner;
+use crate::profile::Profile;
+use guira_commands::{Effect, Item};
 use guira_contract::{KeyHash, Session};
-use guira_protocol::{KeyBuffer, MetaKey};
+use guira_protocol::{Command, Fault, KeyBuffer, MetaKey};
 
 /// Reads requests into batches. What it reads of each protocol is in the file of the protocol.
 #[derive(Debug)]
 pub(crate) struct Reader<'w, S: Session> {
-    executor: &'w Executor<S>,
-    forwarding: &'w Forwarding<S::Pin>,
+    runner: &'w Runner<S>,
 }
 
 impl<S: Session> Clone for Reader<'_, S> {
@@ -24,8 +24,17 @@ impl<S: Session> Copy for Reader<'_, S> {}
 
 impl<'w, S: Session> Reader<'w, S> {
     #[inline(always)]
-    pub(crate) fn new(executor: &'w Executor<S>, forwarding: &'w Forwarding<S::Pin>) -> Self {
-        Reader { executor, forwarding }
+    pub(crate) fn new(runner: &'w Runner<S>) -> Self {
+        Reader { runner }
+    }
+
+    /// The fault that the server's profile makes of the command in a line of this length.
+    #[inline(always)]
+    pub(crate) fn refusal(self, command: &Command<'_>, length: usize) -> Option<Fault> {
+        match self.runner.profile {
+            Profile::None => None,
+            profile => profile.refusal(command, length),
+        }
     }
 
     /// Adds a request about the item under `key` to a batch.
@@ -56,9 +65,10 @@ impl<'w, S: Session> Reader<'w, S> {
     /// Returns the hash of a key. Prefetches the buckets of the key if this worker executes the request.
     #[inline(always)]
     pub(crate) fn hash_and_prefetch(self, key: &[u8], effect: impl FnOnce() -> Effect) -> KeyHash {
-        let hash = self.executor.hash(key);
-        if self.forwarding.is_local(hash, effect) {
-            self.executor.prefetch_hash(hash);
+        let Runner { executor, forwarding, .. } = self.runner;
+        let hash = executor.hash(key);
+        if forwarding.is_local(hash, effect) {
+            executor.prefetch_hash(hash);
         }
         hash
     }

@@ -7,10 +7,11 @@ use crate::admin::Admin;
 use crate::forward::{ForwardBatch, Forwarding, Route};
 use crate::latency::{BatchMeter, Series};
 use crate::parts::Parts;
+use crate::profile::Profile;
 use crate::top_keys::UseSampler;
 use guira_commands::{Answered, Executor};
 use guira_contract::{Session, Switch, ValuePin};
-use guira_serving::{Access, Host, OUTBOX_FULL, Outbox, Slice, Speaks};
+use guira_serving::{Access, Cluster, Host, OUTBOX_FULL, Outbox, Slice, Speaks};
 use std::sync::Arc;
 
 #[derive(Debug)]
@@ -21,6 +22,8 @@ pub(crate) struct Runner<S: Session> {
     pub(crate) host: Arc<Host>,
     /// Whether clients may flush.
     pub(super) flush_commands: Switch,
+    pub(super) profile: Profile,
+    cluster: Option<Arc<Cluster>>,
     pub(super) meter: BatchMeter,
     pub(crate) uses: UseSampler,
     /// When an outbox counts as full, in bytes: [`OUTBOX_FULL`], or less where memory is short.
@@ -136,7 +139,26 @@ impl<S: Session> Runner<S> {
         let (full, slice) = (OUTBOX_FULL, Slice::ENDLESS);
         let flush_commands = if parts.options.disable_flush_all { Switch::Off } else { Switch::On };
         let host = parts.host.clone();
-        Runner { executor, forwarding, admin, host, flush_commands, meter, uses, full, slice }
+        let (profile, cluster) = (parts.options.profile, parts.cluster.clone());
+        Runner {
+            executor,
+            forwarding,
+            admin,
+            host,
+            flush_commands,
+            profile,
+            cluster,
+            meter,
+            uses,
+            full,
+            slice,
+        }
+    }
+
+    /// The reply to a line that asks for the nodes of the cluster.
+    #[cold]
+    pub(super) fn cluster_reply(&self, line: &[u8]) -> Option<String> {
+        self.cluster.as_ref()?.reply(line)
     }
 
     /// A client has its turn, for as long as `slice`. An outbox with `full` bytes counts as full.
@@ -154,7 +176,7 @@ impl<S: Session> Runner<S> {
 
     #[inline(always)]
     pub(crate) fn reader(&self) -> Reader<'_, S> {
-        Reader::new(&self.executor, &self.forwarding)
+        Reader::new(self)
     }
 
     /// Executes a batch in order, here or by other workers: all requests, unless one has to wait, ends the batch, or

@@ -21,8 +21,8 @@ pub(crate) enum Special<'a> {
     /// The line has not ended.
     Unfinished,
     TooLong,
-    /// The line is wrong; its length.
-    Fault(Fault, usize),
+    /// The line is wrong.
+    Fault(Fault, Line<'a>),
     Keys(Get<'a>, Line<'a>),
     /// A store whose data has not arrived altogether.
     Incomplete(Line<'a>),
@@ -108,8 +108,11 @@ impl<S: Session> Reader<'_, S> {
         };
         let command = match parse(line) {
             Ok(command) => command,
-            Err(fault) => return Err(Special::Fault(fault, line.length)),
+            Err(fault) => return Err(Special::Fault(fault, line)),
         };
+        if let Some(fault) = self.refusal(&command, line.length) {
+            return Err(Special::Fault(fault, line));
+        }
         let end = at + line.length;
         // Each pushes for itself, so that a request is written where it stays.
         match command {
@@ -190,8 +193,11 @@ impl<S: Session> Interpreter<S> {
                 state.phase = Phase::Over;
                 0
             }
-            Special::Fault(fault, length) => {
+            Special::Fault(fault, line) => {
                 match fault {
+                    _ if let Some(reply) = self.runner.cluster_reply(line.text) => {
+                        outbox.buffer().line(&reply)
+                    }
                     Fault::Answer(text) => outbox.buffer().line(text),
                     Fault::Silent => {}
                     Fault::Close => state.phase = Phase::Over,
@@ -202,7 +208,7 @@ impl<S: Session> Interpreter<S> {
                         state.phase = Phase::Swallow(bytes);
                     }
                 }
-                length
+                line.length
             }
             Special::Keys(get, line) => {
                 let taken = self.keys(state, line, get, outbox);

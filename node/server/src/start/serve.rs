@@ -6,6 +6,7 @@ use super::workers::workers;
 use crate::admin::{Admin, Settings};
 use crate::auto::kept;
 use crate::background::BackgroundTasks;
+use crate::cluster::cluster_of;
 use crate::counters::ServerCount;
 use crate::direct;
 use crate::errors::StartError;
@@ -140,6 +141,7 @@ fn start_with<E: Engine + Clone>(
     let background = Arc::new(BackgroundTasks::continued(bringing.background_tasks.clone()));
     let chunks = engine.chunk_sizes();
     let parts = Parts::new(host, clock, options, hub, meters, background, &chunks);
+    let parts = Parts { cluster: cluster_of(options, &bound.streams)?, ..parts };
     saved_counters::read(notes, &parts.statistics);
     kept::read(notes, &parts.policy_owner, engine);
     kept::read_learnt(notes, parts.observers.advisor.as_deref());

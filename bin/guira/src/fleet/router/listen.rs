@@ -2,8 +2,7 @@
 
 use super::flags::Flags;
 use guira_cli::failure::Failure;
-use guira_router::{ClusterNode, ClusterNodeError};
-use guira_serving::{Listen, ListenTraits, Security};
+use guira_serving::{ClusterNode, ClusterNodeError, Listen, ListenTraits, Security};
 use guira_transport::{Address, Listener, TlsOptions};
 use rustix::fd::RawFd;
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};

@@ -1,15 +1,19 @@
-//! `config get cluster`: the list of routers in ElastiCache's format, by which its clients discover nodes.
+//! `config get cluster`: the list of servers in ElastiCache's format, by which its clients discover nodes.
 
 use crate::local_addresses::local_addresses;
 use guira_sync::clock::wall_clock;
 use guira_sync::lock::{Mutex, MutexGuard};
 use guira_transport::Address;
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// A router, by its address or by a name that stands for all of its addresses.
+/// The request of ElastiCache's clients for the list of servers. memcached does not know it.
+const REQUEST: &[u8] = b"config get cluster";
+
+/// A server, by its address or by a name that stands for all of its addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterNode {
     host: Arc<str>,
@@ -39,7 +43,23 @@ impl FromStr for ClusterNode {
     }
 }
 
+impl fmt::Display for ClusterNode {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ClusterNode { host, port } = self;
+        if host.contains(':') {
+            write!(formatter, "[{host}]:{port}")
+        } else {
+            write!(formatter, "{host}:{port}")
+        }
+    }
+}
+
 impl ClusterNode {
+    /// The names among the hosts of `nodes`, which have to be looked up.
+    pub fn names(nodes: &[ClusterNode]) -> HashSet<Arc<str>> {
+        nodes.iter().filter_map(ClusterNode::name).cloned().collect()
+    }
+
     /// The name that has to be looked up.
     fn name(&self) -> Option<&Arc<str>> {
         self.host.parse::<IpAddr>().is_err().then_some(&self.host)
@@ -58,13 +78,9 @@ impl ClusterNode {
     }
 }
 
-pub(crate) fn names(nodes: &[ClusterNode]) -> HashSet<Arc<str>> {
-    nodes.iter().filter_map(ClusterNode::name).cloned().collect()
-}
-
 /// The nodes, and their current addresses.
 #[derive(Debug)]
-pub(crate) struct Cluster {
+pub struct Cluster {
     nodes: Vec<ClusterNode>,
     /// LOCK: cluster. Leaf.
     state: Mutex<State>,
@@ -80,8 +96,8 @@ struct State {
 }
 
 impl Cluster {
-    /// A cluster of `nodes` or, if there are none, of the router's own listeners.
-    pub(crate) fn new(nodes: &[ClusterNode], own: &[Address]) -> Self {
+    /// A cluster of `nodes` or, if there are none, of the server's own listeners.
+    pub fn new(nodes: &[ClusterNode], own: &[Address]) -> Self {
         let nodes = if nodes.is_empty() { of_own(own, &local_addresses()) } else { nodes.to_vec() };
         let cluster = Cluster { nodes, state: Mutex::default() };
         cluster.state().renew(&cluster.nodes, wall_clock());
@@ -93,7 +109,7 @@ impl Cluster {
     }
 
     /// Records the current addresses of a host.
-    pub(crate) fn learn(&self, host: &Arc<str>, found: &[IpAddr]) {
+    pub fn learn(&self, host: &Arc<str>, found: &[IpAddr]) {
         if self.nodes.iter().any(|node| node.host == *host) {
             let mut state = self.state();
             state.found.insert(host.clone(), found.to_vec());
@@ -101,8 +117,17 @@ impl Cluster {
         }
     }
 
-    /// The reply to `config get cluster`, without its last line end.
-    pub(crate) fn reply(&self) -> String {
+    /// The names that [`Cluster::learn`] needs the addresses of.
+    pub fn names(&self) -> HashSet<Arc<str>> {
+        ClusterNode::names(&self.nodes)
+    }
+
+    /// The reply to a line, without its last line end, if the line asks for the cluster.
+    pub fn reply(&self, line: &[u8]) -> Option<String> {
+        (line == REQUEST).then(|| self.list())
+    }
+
+    fn list(&self) -> String {
         let content = self.content();
         format!("CONFIG cluster 0 {}\r\n{content}\r\nEND", content.len())
     }
@@ -124,7 +149,7 @@ impl State {
     }
 }
 
-/// The TCP addresses of a router. A wildcard address is reported as the host's first IPv4 address
+/// The TCP addresses of a server. A wildcard address is reported as the host's first IPv4 address
 /// other than a loopback.
 fn of_own(own: &[Address], local: &[IpAddr]) -> Vec<ClusterNode> {
     let outward = local.iter().find(|ip| ip.is_ipv4() && !ip.is_loopback()).copied();
@@ -158,6 +183,9 @@ mod tests {
         assert_eq!(node("10.0.0.1:5000").entries(&HashMap::new()), ["10.0.0.1|10.0.0.1|5000"]);
         assert_eq!(node("[::1]:5000").entries(&HashMap::new()), ["::1|::1|5000"]);
         assert_eq!(node("router.x:5000").entries(&HashMap::new()), ["router.x||5000"]);
+        for text in ["10.0.0.1:5000", "[::1]:5000", "router.x:5000"] {
+            assert_eq!(node(text).to_string(), text);
+        }
         for wrong in ["", "5000", "a:", "a:0", ":5000", "a:x", "a|b:5000", "a b:1", "::1:5000", "a\n:1"] {
             let error = wrong.parse::<ClusterNode>().expect_err(wrong);
             assert_eq!(
@@ -196,7 +224,8 @@ mod tests {
         cluster.learn(&host, &[ip("10.0.0.2"), ip("10.0.0.3")]);
         cluster.learn(&"other.x".into(), &[ip("10.0.0.4")]);
         assert!(first < second && second < third && parts().0 == third);
-        let reply = cluster.reply();
+        assert_eq!(cluster.reply(b"config get other"), None);
+        let reply = cluster.reply(b"config get cluster").unwrap();
         assert_eq!(reply.lines().next().unwrap(), format!("CONFIG cluster 0 {}", cluster.content().len()));
         assert!(reply.ends_with("5000\n\r\nEND"));
     }

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 /// All addresses of all interfaces, sorted, as the system lists them.
-pub(crate) fn local_addresses() -> Vec<IpAddr> {
+pub fn local_addresses() -> Vec<IpAddr> {
     let mut addresses = Vec::new();
     let mut last: Option<IpAddr> = None;
     for line in guira_disk::read_to_string("/proc/net/fib_trie").unwrap_or_default().lines() {
