@@ -5,7 +5,7 @@
 #   make test      everything that continuous integration checks
 #   make soak      what is too long for every change: more clients; load, full memory, kills and takeovers with every engine
 #   make arm64     the tests of Guira for arm64, by an emulator of the processor
-#   make sanitize  the tests of the crates with unsafe under the address and thread sanitizers
+#   make sanitize  the tests of the crates with unsafe under the address and thread sanitizers and in Miri
 #   make bench     compare servers under the project's loads
 #   make papers    measure again what the papers claim, and write docs/results/papers.md
 #   make package   a .deb, a tarball and an image, in target/package

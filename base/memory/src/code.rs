@@ -128,7 +128,7 @@ pub fn release_heap() {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(miri)))]
 mod tests {
     use super::{Mapping, code_of, is_changed, release_code, release_heap, release_stack};
     use std::fs;

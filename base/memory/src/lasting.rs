@@ -280,7 +280,7 @@ impl RegionFile {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(miri)))]
 mod tests {
     use super::head::{MARK_AT, OF_SUMS};
     use super::*;

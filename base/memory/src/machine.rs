@@ -47,7 +47,7 @@ fn limit_files(groups: &str, root: &Path) -> Vec<PathBuf> {
     files
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
 

@@ -80,7 +80,7 @@ impl fmt::Display for RegionPlace {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
 

@@ -1,13 +1,13 @@
 /// Prefetches the cache line of `address`, which may be any address.
 #[inline(always)]
 pub fn prefetch<T>(address: *const T) {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // SAFETY: a prefetch of any address is a hint and never faults.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
     }
-    #[cfg(target_arch = "aarch64")]
+    #[cfg(all(target_arch = "aarch64", not(miri)))]
     // SAFETY: a prefetch of any address is a hint and never faults.
     unsafe {
         std::arch::asm!(
@@ -16,6 +16,6 @@ pub fn prefetch<T>(address: *const T) {
             options(nostack, preserves_flags, nomem)
         );
     }
-    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
     let _ = address;
 }

@@ -4,17 +4,15 @@ use crate::backing::Backing;
 use crate::prefetch::prefetch;
 use guira_sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use guira_sync::words::{self, Line, WORD};
-use rustix::mm::{
-    Advice, MapFlags, MlockFlags, MsyncFlags, ProtFlags, madvise, mlock_with, mmap, mmap_anonymous, msync,
-    munlock, munmap,
-};
-use rustix::param::page_size;
-use std::ffi::c_void;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use system::{Hint, page_size};
+
+#[cfg_attr(miri, path = "region/miri.rs")]
+mod system;
 
 /// An address in a [`Region`], in bytes from its start; always a multiple of 8 below 2^43. Offset 0 is never
 /// allocated.
@@ -119,7 +117,7 @@ impl Region {
     /// The error of `mmap`, usually that the address space or overcommit limit is exhausted.
     pub fn anonymous(bytes: usize, huge: HugePages) -> io::Result<Self> {
         let reserved = Self::rounded(bytes);
-        let base = Self::reserve(reserved)?;
+        let base = system::map(reserved)?;
         Ok(Self::new(base, reserved, huge, None))
     }
 
@@ -129,11 +127,8 @@ impl Region {
     /// The error of `mmap`.
     pub(crate) fn on_file(file: Arc<File>, bytes: usize, huge: HugePages) -> io::Result<Self> {
         let reserved = Self::rounded(bytes);
-        let base = Self::reserve(reserved)?;
-        let flags = MapFlags::SHARED | MapFlags::NORESERVE | MapFlags::FIXED;
-        let prot = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: it replaces the reservation made above, to which no reference exists.
-        let mapped = unsafe { mmap(base.as_ptr().cast(), reserved, prot, flags, &*file, 0) };
+        let base = system::map(reserved)?;
+        let mapped = system::map_file(base, reserved, &file);
         let region = Self::new(base, reserved, huge, Some(Backing::new(file)));
         mapped?;
         Ok(region)
@@ -146,32 +141,9 @@ impl Region {
 
     fn new(base: NonNull<u8>, reserved: usize, huge: HugePages, file: Option<Backing>) -> Self {
         if huge == HugePages::Requested {
-            // SAFETY: advice on our own mapping changes no contents. If it is refused, only speed is lost.
-            let _ = unsafe { madvise(base.as_ptr().cast(), reserved, Advice::LinuxHugepage) };
+            system::advise(base, reserved, Hint::HugePages);
         }
         Region { base, reserved, swap: Swap::Allowed, file }
-    }
-
-    /// Maps `reserved` bytes of anonymous memory, aligned to a huge page.
-    fn reserve(reserved: usize) -> io::Result<NonNull<u8>> {
-        let raw = reserved + HUGE;
-        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        let prot = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping at an address of the system's choice touches no existing memory.
-        let start = unsafe { mmap_anonymous(std::ptr::null_mut(), raw, prot, flags) }?;
-        let address = start as usize;
-        let aligned = address.next_multiple_of(HUGE);
-        let head = aligned - address;
-        if head > 0 {
-            // SAFETY: the first `head` bytes of the mapping made above, to which no reference exists.
-            unsafe { munmap(start, head) }?;
-        }
-        let tail = HUGE - head;
-        if tail > 0 {
-            // SAFETY: the last `tail` bytes of the mapping made above, to which no reference exists.
-            unsafe { munmap((aligned + reserved) as *mut c_void, tail) }?;
-        }
-        NonNull::new(aligned as *mut u8).ok_or_else(|| io::Error::other("mapped at zero"))
     }
 
     pub fn reserved(&self) -> usize {
@@ -328,8 +300,7 @@ impl Region {
         assert!(at.checked_add(length).is_some_and(|end| end <= self.reserved));
         // SAFETY: `at` lies in the mapping, as checked.
         let first = unsafe { self.base.add(at) };
-        // SAFETY: advice on our own mapping changes no contents.
-        let _ = unsafe { madvise(first.as_ptr().cast(), length, Advice::LinuxNoHugepage) };
+        system::advise(first, length, Hint::NoHugePages);
     }
 
     /// Tells the system to map this range now rather than by page faults. `at` and `length` are multiples of 4096. If
@@ -341,8 +312,7 @@ impl Region {
         assert!(at.checked_add(length).is_some_and(|end| end <= self.reserved));
         // SAFETY: `at` lies in the mapping, as checked.
         let first = unsafe { self.base.add(at) };
-        // SAFETY: advice on our own mapping changes no contents.
-        let _ = unsafe { madvise(first.as_ptr().cast(), length, Advice::LinuxPopulateRead) };
+        system::advise(first, length, Hint::MapNow);
     }
 
     /// Has the system commit this range now, by a store to each of its pages that changes nothing. The range is not used
@@ -366,8 +336,7 @@ impl Region {
     /// # Errors
     /// The error of `mlock2`; usually that the limit of locked memory (`ulimit -l`) is less than the whole Region.
     pub fn lock(&mut self) -> io::Result<()> {
-        // SAFETY: locking our own mapping changes no contents.
-        unsafe { mlock_with(self.base.as_ptr().cast(), self.reserved, MlockFlags::ONFAULT) }?;
+        system::lock(self.base, self.reserved)?;
         self.swap = Swap::Never;
         Ok(())
     }
@@ -377,9 +346,7 @@ impl Region {
     /// # Errors
     /// The error of `msync`.
     pub(crate) fn sync(&self) -> io::Result<()> {
-        // SAFETY: our own mapping, whose contents it does not change.
-        unsafe { msync(self.base.as_ptr().cast(), self.reserved, MsyncFlags::SYNC) }?;
-        Ok(())
+        system::sync(self.base, self.reserved)
     }
 
     /// Gives memory back to the system; it reads as zero from now on. `at` and `length` are multiples of 4096. Of
@@ -424,13 +391,10 @@ impl Region {
         }
         // SAFETY: the range lies in the mapping, as the caller has checked.
         let first = unsafe { self.base.add(pages.start) };
-        let first: *mut c_void = first.as_ptr().cast();
         if self.swap == Swap::Never {
-            return discard_locked(first, pages.len());
+            return system::give_back_locked(first, pages.len());
         }
-        // SAFETY: our own mapping; its words are atomics, for which the system's zeroes are one more writer.
-        unsafe { madvise(first, pages.len(), Advice::LinuxDontNeed) }?;
-        Ok(())
+        system::give_back(first, pages.len())
     }
 
     fn erase(&self, at: usize, length: usize) {
@@ -440,26 +404,10 @@ impl Region {
     }
 }
 
-/// Gives back a part of our own mapping that is locked. Linux 5.18 has advice for that; before, the part has to be
-/// unlocked.
-fn discard_locked(first: *mut c_void, length: usize) -> io::Result<()> {
-    // SAFETY: as in `Region::discard`.
-    if unsafe { madvise(first, length, Advice::LinuxDontneedLocked) }.is_ok() {
-        return Ok(());
-    }
-    // SAFETY: unlocking changes no contents.
-    unsafe { munlock(first, length) }?;
-    // SAFETY: as in `Region::discard`.
-    let discarded = unsafe { madvise(first, length, Advice::LinuxDontNeed) };
-    // SAFETY: locking changes no contents. The same amount was locked before, so the limit allows it.
-    unsafe { mlock_with(first, length, MlockFlags::ONFAULT) }?;
-    Ok(discarded?)
-}
-
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: the whole mapping, to which no references exist. An error would leave it mapped: a leak.
-        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.reserved) };
+        // No references exist any more.
+        system::unmap(self.base, self.reserved);
     }
 }
 
@@ -533,6 +481,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "it needs the memory of the system")]
     fn a_locked_region_can_be_used_and_discarded_and_a_low_limit_is_an_error() {
         let mut region = Region::anonymous(4 << 20, HugePages::No).unwrap();
         if let Err(error) = region.lock() {
@@ -549,6 +498,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "it needs the memory of the system")]
     fn a_terabyte_can_be_reserved_at_once() {
         assert!(Region::anonymous(1 << 40, HugePages::Requested).is_ok());
     }

@@ -6,13 +6,13 @@
 
 use crate::atomic::{AtomicU64, DATA_LOAD, DATA_STORE};
 
-#[cfg(all(target_arch = "x86_64", not(guira_loom), not(guira_tsan)))]
+#[cfg(all(target_arch = "x86_64", not(guira_loom), not(guira_tsan), not(miri)))]
 #[path = "words/x86_64.rs"]
 mod wide;
-#[cfg(not(all(target_arch = "x86_64", not(guira_loom), not(guira_tsan))))]
+#[cfg(not(all(target_arch = "x86_64", not(guira_loom), not(guira_tsan), not(miri))))]
 use portable as wide;
 
-#[cfg(any(test, not(target_arch = "x86_64"), guira_loom, guira_tsan))]
+#[cfg(any(test, not(target_arch = "x86_64"), guira_loom, guira_tsan, miri))]
 mod portable;
 
 /// Bytes in a word.

@@ -1,4 +1,4 @@
-//! `make sanitize`: the tests of the crates with `unsafe` under the address and the thread sanitizer.
+//! `make sanitize`: the tests of the crates with `unsafe` under the address and the thread sanitizer, and those of the lowest ones in Miri.
 
 use std::path::Path;
 use std::process::Command;
@@ -16,10 +16,33 @@ const UNSAFE: &[(&str, &str)] = &[
     ("guira-mica", "engines/mica/"),
 ];
 
+/// Crates whose tests Miri interprets, and parts of the names of these tests if not all are meant: it is a thousand times
+/// slower than a processor, and knows no mappings and few system calls.
+const INTERPRETED: &[(&str, &[&str])] = &[("guira-sync", &[]), ("guira-memory", &["region::", "budget::"])];
+
 const MACHINE: &str = "x86_64-unknown-linux-gnu";
 
 pub(crate) fn steps() -> Vec<Step> {
-    vec![Step { name: "address", work: address }, Step { name: "thread", work: thread }]
+    vec![
+        Step { name: "miri", work: miri },
+        Step { name: "address", work: address },
+        Step { name: "thread", work: thread },
+    ]
+}
+
+/// Miri interprets the tests of [`INTERPRETED`], and reports undefined behaviour. A Region has memory of the allocator there.
+fn miri(root: &Path) -> Work {
+    if !has_nightly() || !works(nightly_cargo(&["miri", "--version"])) {
+        return Work::Skip("Miri is missing: rustup component add miri rust-src --toolchain nightly".into());
+    }
+    let interpret = |(name, tests): &(&str, &[&str])| {
+        let arguments = ["miri", "test", "--lib", "-p", name, "--"].into_iter().chain(tests.iter().copied());
+        let mut command = nightly_cargo(&arguments.collect::<Vec<_>>());
+        command.env("MIRIFLAGS", "-Zmiri-disable-isolation");
+        command.env("CARGO_TARGET_DIR", target_folder(root).join("miri"));
+        command
+    };
+    Work::Commands(INTERPRETED.iter().map(interpret).collect())
 }
 
 fn address(root: &Path) -> Work {

@@ -52,7 +52,7 @@ impl RegionFile {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
     use crate::Offset;
