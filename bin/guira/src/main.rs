@@ -62,7 +62,7 @@ enum Task {
     /// Show statistics of nodes on a live screen.
     #[cfg(feature = "fleet")]
     Top(top::Args),
-    /// Store a value on a server and read it, for probes of containers.
+    /// Store a value on a server and read it, for readiness probes.
     #[cfg(feature = "fleet")]
     Ready(ready::Args),
     /// Measure how long deletes take to reach all nodes.
