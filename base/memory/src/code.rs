@@ -128,7 +128,8 @@ pub fn release_heap() {
     }
 }
 
-#[cfg(all(test, not(miri)))]
+#[cfg(not(miri))]
+#[cfg(test)]
 mod tests {
     use super::{Mapping, code_of, is_changed, release_code, release_heap, release_stack};
     use std::fs;

@@ -280,7 +280,8 @@ impl RegionFile {
     }
 }
 
-#[cfg(all(test, not(miri)))]
+#[cfg(not(miri))]
+#[cfg(test)]
 mod tests {
     use super::head::{MARK_AT, OF_SUMS};
     use super::*;

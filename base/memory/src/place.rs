@@ -80,7 +80,8 @@ impl fmt::Display for RegionPlace {
     }
 }
 
-#[cfg(all(test, not(miri)))]
+#[cfg(not(miri))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

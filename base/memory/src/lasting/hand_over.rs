@@ -52,7 +52,8 @@ impl RegionFile {
     }
 }
 
-#[cfg(all(test, not(miri)))]
+#[cfg(not(miri))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::Offset;
