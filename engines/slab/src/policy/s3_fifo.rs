@@ -97,9 +97,9 @@ impl PolicyOptions for S3FifoOptions {
         [("small_pct", self.small_percent.to_string())].into_iter().chain(changed).collect()
     }
 
-    /// A table takes 5 to 6 bytes an entry.
+    /// A table takes 6 to 7 bytes an entry.
     fn ghost_bytes(self) -> u32 {
-        (self.ghost_entries(100) * 6 / 100) as u32
+        (self.ghost_entries(100) * 7 / 100) as u32
     }
 
     fn tune(self, order: &mut S3Fifo) -> bool {

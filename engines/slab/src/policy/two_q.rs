@@ -52,7 +52,7 @@ impl PolicyOptions for TwoQOptions {
     }
 
     fn ghost_bytes(self) -> u32 {
-        3
+        4
     }
 
     fn tune(self, order: &mut TwoQ) -> bool {
