@@ -74,6 +74,8 @@ fn all(kit: &Kit) -> Result<(), String> {
 
 /// Makes all packages in two folders of different names and permissions, and compares them byte by byte.
 fn twice(kit: &Kit) -> Result<(), String> {
+    // Packages of another version may be there.
+    tree::empty(&kit.out)?;
     all(kit)?;
     let again = kit.elsewhere("again");
     all(&again)?;
