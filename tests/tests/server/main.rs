@@ -12,6 +12,7 @@ mod mica_datagrams;
 mod mica_packets;
 mod mica_rings;
 mod store_engine;
+mod system_calls;
 mod takeover;
 mod tls;
 mod upgrade;
