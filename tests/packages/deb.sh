@@ -191,6 +191,9 @@ sed -i 's/^#takeover = /takeover = /' "$root/etc/guira/guira.toml"
 grep -q '^takeover = ' "$root/etc/guira/guira.toml" || fail "the configuration names no takeover"
 dpkg_ --install --force-confold /tmp/guira.deb
 expect "an upgrade with a takeover" "systemctl kill --kill-who=main --signal=USR2 guira.service;try-restart $others"
+echo 'system-calls = "listed"' >> "$root/etc/guira/guira.toml"
+dpkg_ --install --force-confold /tmp/guira.deb
+expect "an upgrade of a server that starts no programs" "try-restart guira.service $others"
 dpkg_ --remove guira
 rm -f "$root/tmp/asked"
 dpkg_ --install --force-confold /tmp/guira.deb

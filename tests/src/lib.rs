@@ -38,6 +38,7 @@ pub mod rounds;
 pub mod router;
 pub mod server;
 pub mod skip;
+pub mod system_calls;
 pub mod tls;
 pub mod udp;
 

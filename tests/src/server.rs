@@ -243,6 +243,7 @@ pub fn limit_descriptors(process_id: u32, most: u32) {
 /// |---|---|
 /// | `GUIRA_TEST_SERVER` | `guira` (default) or `memcached` |
 /// | `GUIRA_TEST_ENGINE` | engine that guira runs, unless it is started by memcached's options; `mica:erew` names an access mode too |
+/// | `GUIRA_TEST_SYSTEM_CALLS` | `listed` restricts every server and router to listed system calls |
 /// | `GUIRA_BIN` | path of the guira binary; default: beside the test binary in the target directory |
 /// | `GUIRA_MEMCACHED` | path of the memcached under test; default: the one in `PATH` |
 /// | `GUIRA_PEER` | path of the memcached that the differential test compares with; default: the one in `PATH` |
@@ -291,6 +292,7 @@ impl Server {
             "HUP" => Signal::HUP,
             "TERM" => Signal::TERM,
             "USR1" => Signal::USR1,
+            "USR2" => Signal::USR2,
             "KILL" => Signal::KILL,
             "STOP" => Signal::STOP,
             "CONT" => Signal::CONT,
@@ -386,6 +388,9 @@ impl Drop for Server {
         if std::thread::panicking() {
             self.process.kill();
             eprintln!("its standard error:\n{}", self.log());
+        } else if are_restricted() {
+            let log = self.log();
+            assert!(!log.contains("refused a system call"), "{log}");
         }
     }
 }
@@ -411,8 +416,26 @@ pub fn listening(command: Command, by: &str) -> (ServerProcess, SocketAddr) {
 /// `guira` with these words.
 pub fn guira(words: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
     let mut command = Command::new(guira_binary());
+    let mut words = words.into_iter().peekable();
+    if let Some(program) = words.next() {
+        command.arg(&program);
+        // `guira router replay` and the like are no servers.
+        let has_options = words.peek().is_some_and(|word| word.as_ref().as_encoded_bytes().starts_with(b"-"));
+        match program.as_ref().to_str() {
+            Some("memcached") if are_restricted() => command.args(["-o", "drop_privileges"]),
+            Some("serve" | "router" | "mcrouter") if are_restricted() && has_options => {
+                command.args(["--system-calls", "listed"])
+            }
+            _ => &mut command,
+        };
+    }
     command.args(words);
     command
+}
+
+/// Whether all servers and routers of this run are restricted to listed system calls.
+fn are_restricted() -> bool {
+    std::env::var("GUIRA_TEST_SYSTEM_CALLS").is_ok_and(|calls| calls == "listed")
 }
 
 /// `GUIRA_BIN`, or the binary in the target directory of this test, its own profile first.

@@ -24,6 +24,14 @@ impl Certificate {
         Certificate(Authority::new().expect("a certificate"))
     }
 
+    /// Replaces the files by those of another certificate of the same authority.
+    ///
+    /// # Panics
+    /// If the files cannot be written.
+    pub fn renew(&self) {
+        self.0.renew().expect("a certificate");
+    }
+
     pub fn chain(&self) -> PathBuf {
         self.0.certificate()
     }

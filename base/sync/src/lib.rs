@@ -16,6 +16,7 @@
 //! | [`mod@histogram`] | histograms of times, made of such counters | latencies |
 //! | [`metrics`] | tables of metrics: name, unit, meaning | engines, commands, the server |
 //! | [`random`] | seeds | all crates |
+//! | `refused` | answers and counts system calls that a filter refuses | base/sandbox |
 //! | [`simulated`] | counted branches and planted mistakes of simulated runs | code that the simulator checks |
 //! | [`clock`] | the coarse clock of expiry and the fine clock of measurement | all crates |
 
@@ -30,6 +31,8 @@ pub mod lock;
 pub mod metrics;
 pub mod quiescence;
 pub mod random;
+#[cfg(not(guira_loom))]
+pub mod refused;
 pub mod simulated;
 pub mod sleep;
 pub mod stop;

@@ -4,6 +4,7 @@ use crate::config::ConfigError;
 use crate::deliver::SpoolError;
 use crate::position::PositionError;
 use crate::source::SourceError;
+use guira_sandbox::SandboxError;
 use guira_web::AdminError;
 use std::io;
 
@@ -17,6 +18,8 @@ pub enum StartError {
     Spool(#[from] SpoolError),
     #[error(transparent)]
     Admin(#[from] AdminError),
+    #[error(transparent)]
+    SystemCalls(#[from] SandboxError),
     #[error("cannot start")]
     System(#[from] io::Error),
 }

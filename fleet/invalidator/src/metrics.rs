@@ -14,6 +14,7 @@ guira_web::families! {
     LAG_BYTES = "guira_invalidator_lag_bytes" [], "gauge", "Bytes of the log after the position that all targets have acknowledged or spooled: of MariaDB (the user needs BINLOG MONITOR), MySQL (REPLICATION CLIENT) or PostgreSQL (up to pg_current_wal_lsn()), up to 5 s old. Omitted while unknown.";
     SPOOL = "guira_invalidator_spool_bytes" ["target"], "gauge", "Size of the target's spool on disk: deletes to be delivered when the target is back.";
     RETAINED = "guira_invalidator_retained_log_bytes" [], "gauge", "Bytes of the log that PostgreSQL keeps for the slot, at the last check. 0 for a lost slot, and for other databases.";
+    REFUSED_CALLS = "guira_invalidator_system_calls_refused_total" [], "counter", "System calls refused because they are not listed; with system-calls = listed.";
     TARGET_UP = "guira_invalidator_target_up" ["target"], "gauge", "Whether the target has acknowledged its last batch.";
 }
 
@@ -54,6 +55,7 @@ pub(crate) fn text(shared: &Shared, form: Form, is_ready: bool, now: u64) -> Str
         out.sample(LAG_BYTES, &[], bytes);
     }
     out.sample(RETAINED, &[], shared.counts.retained());
+    out.sample(REFUSED_CALLS, &[], guira_sandbox::refused());
     for (counter, row) in Count::ALL.into_iter().zip(Count::ROWS) {
         out.sample(Family::counter(row, &[]), &[], shared.counts.get(counter));
     }

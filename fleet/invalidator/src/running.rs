@@ -64,7 +64,8 @@ pub fn start(config: Config) -> Result<Running, StartError> {
     let shared = Arc::<Shared>::default();
     let serve = |at: &String| web::serve(at, config.admin_token_file.as_deref(), shared.clone());
     let admin = config.admin.as_ref().map(serve).transpose()?;
-    match Pipeline::start(&config, &shared) {
+    let restricted = config.system_calls.restrict().map_err(StartError::from);
+    match restricted.and_then(|()| Pipeline::start(&config, &shared)) {
         Ok(pipeline) => Ok(Running { config, shared, pipeline, admin }),
         Err(error) => {
             admin.into_iter().for_each(Admin::end);
@@ -132,6 +133,10 @@ impl Running {
         if (&config.admin, &config.admin_token_file) != (&before.admin, &before.admin_token_file) {
             // Operator: Restart the invalidator to use the new address.
             tracing::error!("changing `admin` needs a restart; keeping the current address");
+        }
+        if config.system_calls != before.system_calls {
+            // Operator: Restart the invalidator to use the new setting.
+            tracing::error!("changing `system-calls` needs a restart; keeping the current setting");
         }
         match Pipeline::start(&config, &shared) {
             Ok(pipeline) => {

@@ -7,6 +7,7 @@ use crate::variations::Variations;
 use guira_control::EtcdOptions;
 use guira_discovery::Source;
 use guira_routing::Settings;
+use guira_sandbox::SystemCalls;
 use guira_serving::{ClusterNode, Listen};
 use guira_transport::{TlsClientOptions, TlsName, TlsOptions};
 use guira_upstream::{HealthOptions, Keepalive};
@@ -57,6 +58,8 @@ pub struct RouterOptions {
     /// The log of failed deletes; `None` logs none.
     pub deletes: Option<LogOptions>,
     pub stats_files: Option<StatsFilesOptions>,
+    /// The calls that the router may make once it serves.
+    pub system_calls: SystemCalls,
     /// As `stats` shows it.
     pub command_line: String,
     /// All options in effect, by name, for clients that request them.

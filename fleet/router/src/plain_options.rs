@@ -5,6 +5,7 @@ use crate::failures::{Detail, Failed, Failures, Syntax};
 use crate::options::{Flushes, Identity, Limits, Operations, Reloading, RouterOptions, ServerTls, Watches};
 use crate::variations::{ShardSplits, Variations};
 use guira_routing::Settings;
+use guira_sandbox::SystemCalls;
 use guira_transport::TlsClientOptions;
 use guira_upstream::HealthOptions;
 use std::time::Duration;
@@ -62,6 +63,7 @@ pub fn plain_options(config: String, timeout: Duration) -> RouterOptions {
         dump: None,
         deletes: None,
         stats_files: None,
+        system_calls: SystemCalls::All,
         command_line: String::new(),
         shown: Vec::new(),
     }

@@ -13,6 +13,7 @@ use crate::udp;
 use crate::web;
 use guira_routing::Walks;
 use guira_routing::config::ConfigError;
+use guira_sandbox::SandboxError;
 use guira_serving::{
     Acceptor, AtLimit, ConnBudget, Connections, Crew, Host, HostOptions, Listen, Placement, Port, PortError,
     Speaks, Worker, WorkerError, unix_now,
@@ -40,6 +41,8 @@ pub enum StartError {
     Udp { address: SocketAddr, source: io::Error },
     #[error("cannot set up TLS for clients")]
     Tls(#[from] TlsError),
+    #[error(transparent)]
+    SystemCalls(#[from] SandboxError),
     #[error("cannot start")]
     System(#[from] io::Error),
 }
@@ -114,6 +117,7 @@ pub fn start(options: &RouterOptions, inherited: Vec<Listener>) -> Result<Runnin
         Reloader { loader, commands: commands.clone(), workers, shared, reloading, kept, stats_files };
     let thread = guira_sync::thread::Builder::new().name("router-config".to_owned());
     let reloader = Some(thread.spawn(|| reloader.run_until_end())?);
+    options.system_calls.restrict()?;
     crew.begin();
     if let Some((_, admin)) = &admin {
         admin.begin();

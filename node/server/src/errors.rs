@@ -4,6 +4,7 @@ use crate::direct::DirectError;
 use crate::takeover::TakeoverError;
 use guira_contract::CloseError;
 use guira_roster::{OpenError, OptionError};
+use guira_sandbox::SandboxError;
 use guira_serving::PortError;
 use std::io;
 use std::net::SocketAddr;
@@ -34,6 +35,8 @@ pub enum StartError {
     /// It cannot take over, or be taken over.
     #[error(transparent)]
     Takeover(#[from] TakeoverError),
+    #[error(transparent)]
+    SystemCalls(#[from] SandboxError),
     /// The system refused something that every server needs.
     #[error("cannot start")]
     System(#[from] io::Error),

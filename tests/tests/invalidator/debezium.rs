@@ -5,6 +5,7 @@ use guira_harness::server::Signal;
 use guira_tests::deadline::{Deadline, PATIENCE};
 use guira_tests::http::HttpClient;
 use guira_tests::scratch::Scratch;
+use guira_tests::system_calls::expect_restricted;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
@@ -91,6 +92,31 @@ fn change_events_are_acknowledged_once_their_keys_are_deleted() {
         invalidator.wait_until_someone_sends(&scratch.file("events"))
     };
     a_line_that_is_no_event_is_skipped(&scratch, &caches, &mut admin);
+    invalidator.end();
+}
+
+#[test]
+fn an_invalidator_with_listed_system_calls_delivers_and_reloads() {
+    let (scratch, caches) = (Scratch::new(), Caches::start());
+    let file = configuration(&scratch, &caches);
+    let text = std::fs::read_to_string(&file).expect("it was written");
+    std::fs::write(&file, format!("system-calls = \"listed\"\n{text}")).expect("it can be written");
+    let mut invalidator = Invalidator::start_by(&file);
+    let deliver = |keys: [&str; 1], number: u32| {
+        caches.store(keys);
+        let mut sender = Sender::connect(&scratch.file("events"));
+        sender.send("users", "c", "null", &format!(r#"{{"id":{number},"name":null}}"#));
+        sender.wait_for(1);
+        caches.expect_gone(&keys, &[]);
+    };
+    deliver(["user:1"], 1);
+    let mut admin = invalidator.wait_until_someone_sends(&scratch.file("events"));
+    invalidator.process.signal(Signal::HUP);
+    let reloads = || (metric(&mut admin, "guira_invalidator_reloads_total") == 1).then_some(());
+    Deadline::after(ARRIVAL_MAX).poll(reloads).expect("it reloads");
+    deliver(["user:2"], 2);
+    assert_eq!(metric(&mut admin, "guira_invalidator_system_calls_refused_total"), 0);
+    expect_restricted(invalidator.process.id());
     invalidator.end();
 }
 

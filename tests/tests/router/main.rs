@@ -28,6 +28,7 @@ mod routes;
 mod server_addresses;
 mod servers;
 mod srv;
+mod system_calls;
 mod throttling;
 mod tls_clients;
 mod tls_servers;

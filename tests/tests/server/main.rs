@@ -14,6 +14,7 @@ mod mica_packets;
 mod mica_rings;
 mod profile;
 mod store_engine;
+mod system_calls;
 mod takeover;
 mod tls;
 mod upgrade;

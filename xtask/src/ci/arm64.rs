@@ -28,8 +28,8 @@ const TOOLS: PackageSet = PackageSet {
 pub(crate) const PREFIX: &str = "aarch64-linux-gnu-";
 pub(crate) const LIBRARIES: &str = "/usr/aarch64-linux-gnu";
 
-/// Crates whose unit tests are run: memory, racy words, items, and all engines.
-const BASE: &[&str] = &["guira-sync", "guira-memory", "guira-items", "guira-protocol"];
+/// Crates whose unit tests are run: memory, racy words, numbers of system calls, items, and all engines.
+const BASE: &[&str] = &["guira-sync", "guira-memory", "guira-sandbox", "guira-items", "guira-protocol"];
 const ENGINES: &[&str] = &["guira-slab", "guira-fleec", "guira-mica"];
 
 /// The profile of the server that the tests of the protocol are run against.

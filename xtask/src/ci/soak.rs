@@ -24,6 +24,7 @@ pub(crate) fn steps() -> Vec<Step> {
         Step { name: "kills", work: kills },
         Step { name: "takeovers", work: takeovers },
         Step { name: "router", work: router },
+        Step { name: "system-calls", work: |_| Work::Commands(system_calls()) },
         package::chart::rendered(),
         package::soak(),
         package::soak_arm64(),
@@ -77,6 +78,14 @@ fn kills(root: &Path) -> Work {
 
 fn takeovers(root: &Path) -> Work {
     released(root, "takeovers", &["--takeovers", "100"], &["--takeovers", "100"])
+}
+
+/// The tests of servers and routers, each of which is restricted to listed system calls.
+fn system_calls() -> Vec<Command> {
+    let tests = ["protocol", "extensions", "server", "admin", "router"].map(|name| ["--test", name]);
+    let mut tests = cargo(&[&["test"], &tests.concat()[..]].concat());
+    tests.env("GUIRA_TEST_SYSTEM_CALLS", "listed");
+    vec![programs(), tests]
 }
 
 /// A router before servers that misbehave: which engine they have does not matter.

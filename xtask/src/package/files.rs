@@ -80,6 +80,7 @@ pub(super) const DOCUMENTS: &[Row] = pages! {
     "reference/router-handles.md"
     "reference/router-hashes.md"
     "reference/router-options.md"
+    "reference/system-calls.md"
 };
 
 /// The services that need a configuration before they can start: all but that of caches.

@@ -4,6 +4,7 @@ mod dashboards;
 mod metrics;
 mod options;
 mod router_options;
+mod system_calls;
 
 use std::path::PathBuf;
 
@@ -25,6 +26,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     write("options.md", &options::markdown())
         .and_then(|()| write("metrics.md", &metrics::markdown()))
         .and_then(|()| write("router-options.md", &router_options::markdown()))
+        .and_then(|()| write("system-calls.md", &system_calls::markdown()))
         .and_then(|()| {
             let mut files = args.dashboards.iter().flat_map(|folder| {
                 dashboards::files().into_iter().map(move |(name, text)| (folder.join(name), text))

@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use guira_invalidator::{Command, Config, ConfigError, Part, Running};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGSYS, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use crate::node::process::watch_refusals;
 use guira_cli::failure::Failure;
 use guira_cli::log;
 use guira_cli::output::print;
@@ -154,8 +155,13 @@ fn tail(args: &Args, path: &Path) -> Result<(), Failure> {
     let mut signals = signals()?;
     let running = guira_invalidator::start(config)?;
     announce(&running)?;
+    watch_refusals(&signals);
     let result = running.run(|| match signals.pending().next() {
         None => Command::Continue,
+        Some(SIGSYS) => {
+            guira_sandbox::report();
+            Command::Continue
+        }
         Some(SIGHUP) => Command::Reload(Box::new(load(path))),
         Some(_) => Command::Stop,
     });

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use guira_server::read_file;
 use nix::unistd::{Gid, Uid, User, daemon, getuid, setgid, setgroups, setuid};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use signal_hook::consts::SIGSYS;
+use signal_hook::iterator::Signals;
 
 use guira_cli::failure::Failure;
 use guira_cli::whole;
@@ -45,6 +47,19 @@ pub(crate) fn set_limits(connections: u64, coredumps: Coredumps) -> Result<(), F
 /// As many connections as the system lets this process have descriptors for, or a million if it sets no limit.
 pub(crate) fn most_connections() -> u64 {
     getrlimit(Resource::Nofile).maximum.unwrap_or(1 << 20).saturating_sub(OTHER_DESCRIPTORS).max(1)
+}
+
+/// Adds the signal of refused system calls to `signals`, if this process is restricted to listed calls; after each,
+/// [`guira_sandbox::report`] has to be called. To be called after the restriction: the handler of that stays in effect.
+pub(crate) fn watch_refusals(signals: &Signals) {
+    if !guira_sandbox::is_restricted() {
+        return;
+    }
+    if let Err(error) = signals.add_signal(SIGSYS) {
+        // Operator: Read refused calls from the metric of refused system calls; they are not logged.
+        tracing::warn!(%error, "cannot watch for refused system calls");
+    }
+    guira_sandbox::report();
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,10 +6,11 @@ use std::sync::mpsc::channel;
 
 use guira_server::{Ending, Inherited, Options, Predecessor, Running, Secrets, Successor};
 use rustix::process::{Signal, getpid, kill_process};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGSYS, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
 use crate::node::notify::{Notifier, STATUS_EVERY};
+use crate::node::process;
 use crate::node::upgrade::Program;
 use guira_cli::failure::Failure;
 use guira_cli::log;
@@ -86,6 +87,7 @@ fn serve_until_signal<T>(
             return Err(failure);
         }
     };
+    process::watch_refusals(&signals);
     let notifier = Notifier::from_environment();
     loop {
         match follow(&mut signals, &running, &notifier, &program) {
@@ -154,10 +156,18 @@ fn follow(signals: &mut Signals, running: &Running, notifier: &Notifier, program
                 }
                 SIGUSR2 => match taken() {
                     Some(successor) => return Until::Successor(successor),
+                    None if running.door().is_some() && guira_sandbox::is_restricted() => {
+                        // Operator: Start the new server by hand with the same `--takeover` path.
+                        tracing::error!(
+                            "cannot start the new server process: with `system-calls` listed the \
+                            server starts no programs"
+                        );
+                    }
                     None if running.door().is_some() => program.start(),
                     // Operator: Set the option `takeover` to a socket path, and restart once.
                     None => tracing::warn!("ignoring SIGUSR2: a takeover needs the option takeover"),
                 },
+                SIGSYS => guira_sandbox::report(),
                 signal => return Until::Signal(Some(signal)),
             }
         }

@@ -11,6 +11,7 @@ use crate::source::{OnGap, Source, SourceError};
 use database::Database;
 use guira_client::text::{Endpoint, LoginError};
 use guira_disk as disk;
+use guira_sandbox::SystemCalls;
 use guira_sql::{ServerError, read_settings};
 use guira_transport::TlsError;
 use guira_web::{Token, TokenError};
@@ -67,6 +68,9 @@ pub struct Config {
     pub(crate) admin: Option<String>,
     #[serde(default)]
     pub(crate) admin_token_file: Option<PathBuf>,
+    /// The calls that the invalidator may make once it runs.
+    #[serde(default, deserialize_with = "system_calls")]
+    pub(crate) system_calls: SystemCalls,
     #[serde(default = "batch_keys")]
     pub(crate) batch_keys: NonZeroUsize,
     #[serde(default = "queue")]
@@ -127,6 +131,10 @@ fn spool_max_mb() -> NonZeroU32 {
 
 fn spool_after_ms() -> NonZeroU32 {
     SPOOL_AFTER_MS
+}
+
+fn system_calls<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SystemCalls, D::Error> {
+    String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
 }
 
 fn endpoints<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<Endpoint>>, D::Error> {

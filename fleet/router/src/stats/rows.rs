@@ -145,6 +145,12 @@ pub(crate) const STATS: &[Stat] = &[
     gauge("start_time", Seconds, "Start time of the router, since 1970.", |it| {
         it.shared.about.started.unix.to_string()
     }),
+    counter(
+        "system_calls_refused",
+        Count,
+        "System calls refused because they are not listed; with `--system-calls listed`.",
+        |_| guira_sandbox::refused().to_string(),
+    ),
     gauge("num_client_connections", Count, "Client connections.", clients)
         .exported("guira_router_clients"),
     gauge("num_clients", Count, "The same as num_client_connections; the name of earlier versions of mcrouter.", clients).in_stats(),

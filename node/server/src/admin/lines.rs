@@ -116,6 +116,7 @@ lines! {
     /// The lines behind the counts of the server.
     WATCHERS: Line always;
     "log_watchers", Gauge, Count, "Watching clients." => |it| it.hub.watchers();
+    "system_calls_refused", Counter, Count, "System calls refused because they are not listed; with system-calls = listed." => |_| guira_sandbox::refused();
 }
 
 lines! {

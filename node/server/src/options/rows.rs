@@ -22,6 +22,7 @@ use guira_advice::Worth;
 use guira_roster::{
     Choice, DEFAULT_ENGINE, DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, RegionPlace, SHORT_LIVED_MAX,
 };
+use guira_sandbox::SystemCalls;
 use guira_serving::{AtLimit, ClusterNode, Listen, Speaks};
 use guira_transport::{CipherList, MinVersion, VerifyMode};
 use std::net::SocketAddr;
@@ -121,6 +122,10 @@ super::options! {
 
         /// Change to this user once everything that may need root has been read
         user: Option<String> = None, "NAME", example("guira");
+
+        /// System calls that the server may make once it serves: all, or those that it needs (listed). Other calls then
+        /// return an error and are logged (docs/reference/system-calls.md)
+        system_calls: SystemCalls = SystemCalls::All, "WHICH", names(|| vec!["all", "listed"]), stats("system_calls");
     }
 
     "Threads and memory" {

@@ -5,6 +5,7 @@ use crate::profile::Profile;
 use crate::size::Size;
 use guira_advice::Worth;
 use guira_roster::RegionPlace;
+use guira_sandbox::SystemCalls;
 use guira_serving::{AtLimit, ClusterNode, Listen, Speaks};
 use guira_transport::{CipherList, MinVersion, VerifyMode};
 use std::fmt;
@@ -282,5 +283,15 @@ impl Value for AtLimit {
 
     fn write(&self) -> String {
         name(&AT_LIMIT, self)
+    }
+}
+
+impl Value for SystemCalls {
+    fn read(text: &str) -> Result<Self, String> {
+        text.parse()
+    }
+
+    fn write(&self) -> String {
+        self.to_string()
     }
 }

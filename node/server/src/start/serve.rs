@@ -159,6 +159,8 @@ fn start_with<E: Engine + Clone>(
     };
     let admin = admin_port.map(serve).transpose()?;
     let door = prepared.kept.take().map(|kept| door(kept, options, engine)).transpose()?;
+    // All threads of the server exist now, and everything that needs more is open.
+    options.system_calls.restrict()?;
     let door = begin(bringing, &crew, &parts, arrivals, door)?;
     if let Some((_, crew)) = &admin {
         crew.begin();

@@ -10,7 +10,7 @@ pub(crate) mod table;
 mod tls;
 
 use crate::fleet::etcd::EtcdFiles;
-use crate::node::process::{Coredumps, PidFile, most_connections, set_limits};
+use crate::node::process::{Coredumps, PidFile, most_connections, set_limits, watch_refusals};
 use clap::error::ErrorKind;
 use flags::Flags;
 use flavor::Flavor;
@@ -28,7 +28,7 @@ use guira_routing::{
 };
 use guira_server::{Listen, Size};
 use guira_transport::{Inherited, Listener, inherited_sockets};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGSYS, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::ffi::OsString;
 use std::fs::File;
@@ -165,9 +165,11 @@ fn run(manner: Manner, line: &Line, command_line: &str) -> Result<(), Failure> {
     })?;
     let _pid_file = flags.text("pid-file").map(|path| PidFile::create(Path::new(path))).transpose()?;
     announce(&running)?;
+    watch_refusals(&signals);
     for signal in signals.forever() {
         match signal {
             SIGHUP => running.reload(),
+            SIGSYS => guira_sandbox::report(),
             _ => break,
         }
     }
@@ -206,11 +208,7 @@ fn options(
 ) -> Result<RouterOptions, Failure> {
     let millis = |name: &str| Duration::from_millis(flags.number(name));
     let number = |name: &str| u32::try_from(flags.number(name)).unwrap_or(u32::MAX);
-    for name in ["server-timeout-ms", "probe-timeout-initial", "probe-timeout-max"] {
-        if flags.number(name) == 0 {
-            return Err(Failure::usage(format!("--{name} must be at least 1")));
-        }
-    }
+    check_times(flags)?;
     let client_tls = tls::clients(flags)?;
     Ok(RouterOptions {
         listen: listen::addresses(flags, client_tls.as_ref())?,
@@ -262,11 +260,20 @@ fn options(
         admin: admin(flags)?,
         admin_token_file: flags.text("admin-token-file").map(PathBuf::from),
         deletes: deletes(flags)?,
+        system_calls: params::system_calls(flags)?,
         dump: params::dump(flags),
         stats_files: params::stats_files(flags),
         command_line: command_line.to_owned(),
         shown: shown(flags)?,
     })
+}
+
+fn check_times(flags: &Flags) -> Result<(), Failure> {
+    let times = ["server-timeout-ms", "probe-timeout-initial", "probe-timeout-max"];
+    match times.into_iter().find(|name| flags.number(name) == 0) {
+        Some(name) => Err(Failure::usage(format!("--{name} must be at least 1"))),
+        None => Ok(()),
+    }
 }
 
 /// Options by mcrouter's names of fields, with the name of the router in effect.

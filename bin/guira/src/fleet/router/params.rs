@@ -6,6 +6,7 @@ use guira_cli::failure::Failure;
 use guira_router::{
     Detail, Dump, Failed, Failures, Keepalive, ShardSplits, StatsFilesOptions, Syntax, Variations,
 };
+use guira_sandbox::SystemCalls;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -23,6 +24,11 @@ pub(super) fn of_configuration(flags: &Flags) -> Result<Vec<(String, String)>, F
         }
     }
     Ok(params)
+}
+
+pub(super) fn system_calls(flags: &Flags) -> Result<SystemCalls, Failure> {
+    let text = flags.text("system-calls").unwrap_or_default();
+    text.parse().map_err(|error| Failure::usage(format!("--system-calls: '{text}' {error}")))
 }
 
 /// A path that is not empty.

@@ -595,6 +595,13 @@ pub(crate) const ROWS: &[Row] = &[
         "a JSON file whose `stats_enabled_pools` names the pools that these statistics contain",
     ),
     Row::new(PROCESS, "verbosity", Whole, "log level, up to 2").short('v').default("0"),
+    Row::new(
+        PROCESS,
+        "system-calls",
+        Text,
+        "system calls that the router may make once it serves: all, or those that it needs (listed); others then return an error and are logged",
+    )
+    .default("all"),
     Row::new(PROCESS, "pid-file", Text, "a file for the process id").short('P').aliases(&["pidfile"]),
     Row::new(PROCESS, "help", Action, "print this help and exit").short('h'),
     Row::new(PROCESS, "version", Action, "print the version and exit").short('V'),
