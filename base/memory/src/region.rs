@@ -9,10 +9,19 @@ use std::io;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use system::{Hint, page_size};
+use system::page_size;
 
 #[cfg_attr(miri, path = "region/miri.rs")]
 mod system;
+
+/// Advice for the system about a range.
+#[derive(Clone, Copy, Debug)]
+enum Hint {
+    HugePages,
+    NoHugePages,
+    /// Map the range now rather than by page faults.
+    MapNow,
+}
 
 /// An address in a [`Region`], in bytes from its start; always a multiple of 8 below 2^43. Offset 0 is never
 /// allocated.
@@ -128,7 +137,8 @@ impl Region {
     pub(crate) fn on_file(file: Arc<File>, bytes: usize, huge: HugePages) -> io::Result<Self> {
         let reserved = Self::rounded(bytes);
         let base = system::map(reserved)?;
-        let mapped = system::map_file(base, reserved, &file);
+        // SAFETY: the memory that was mapped above, to which no reference exists.
+        let mapped = unsafe { system::map_file(base, reserved, &file) };
         let region = Self::new(base, reserved, huge, Some(Backing::new(file)));
         mapped?;
         Ok(region)
@@ -392,9 +402,12 @@ impl Region {
         // SAFETY: the range lies in the mapping, as the caller has checked.
         let first = unsafe { self.base.add(pages.start) };
         if self.swap == Swap::Never {
-            return system::give_back_locked(first, pages.len());
+            // SAFETY: the range lies in the Region, which is only accessed by atomics, but for `bytes`, whose contract
+            // excludes writers.
+            return unsafe { system::give_back_locked(first, pages.len()) };
         }
-        system::give_back(first, pages.len())
+        // SAFETY: as above.
+        unsafe { system::give_back(first, pages.len()) }
     }
 
     fn erase(&self, at: usize, length: usize) {
@@ -406,8 +419,8 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // No references exist any more.
-        system::unmap(self.base, self.reserved);
+        // SAFETY: all references to it have borrowed the Region.
+        unsafe { system::unmap(self.base, self.reserved) };
     }
 }
 

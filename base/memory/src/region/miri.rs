@@ -1,17 +1,10 @@
 //! What a Region asks of the system, for Miri, which knows no mappings: memory of the allocator. There are no files.
 
-use crate::region::HUGE;
+use super::{HUGE, Hint};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::fs::File;
 use std::io;
 use std::ptr::NonNull;
-
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Hint {
-    HugePages,
-    NoHugePages,
-    MapNow,
-}
 
 pub(super) fn page_size() -> usize {
     4096
@@ -28,12 +21,17 @@ pub(super) fn map(reserved: usize) -> io::Result<NonNull<u8>> {
     NonNull::new(base).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
 }
 
-pub(super) fn map_file(_base: NonNull<u8>, _reserved: usize, _file: &File) -> io::Result<()> {
+/// # Safety
+/// None: it does nothing.
+pub(super) unsafe fn map_file(_base: NonNull<u8>, _reserved: usize, _file: &File) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Frees what [`map`] has returned, to which no reference exists any more.
-pub(super) fn unmap(base: NonNull<u8>, reserved: usize) {
+/// Frees a Region.
+///
+/// # Safety
+/// [`map`] has returned `base` for `reserved` bytes, and no reference to them exists any more.
+pub(super) unsafe fn unmap(base: NonNull<u8>, reserved: usize) {
     if let Ok(layout) = layout(reserved) {
         // SAFETY: `map` has allocated it with this layout, and no references exist, as the caller promises.
         unsafe { dealloc(base.as_ptr(), layout) };
@@ -50,12 +48,17 @@ pub(super) fn sync(_first: NonNull<u8>, _length: usize) -> io::Result<()> {
     Ok(())
 }
 
-pub(super) fn give_back(first: NonNull<u8>, length: usize) -> io::Result<()> {
-    // SAFETY: the part of the mapping that the caller gives back. Miri would report another thread that accesses it.
+/// # Safety
+/// The range lies in a Region, and no other thread accesses it, which Miri would report.
+pub(super) unsafe fn give_back(first: NonNull<u8>, length: usize) -> io::Result<()> {
+    // SAFETY: in a Region, and without other threads, as the caller promises.
     unsafe { first.write_bytes(0, length) };
     Ok(())
 }
 
-pub(super) fn give_back_locked(first: NonNull<u8>, length: usize) -> io::Result<()> {
-    give_back(first, length)
+/// # Safety
+/// As for [`give_back`].
+pub(super) unsafe fn give_back_locked(first: NonNull<u8>, length: usize) -> io::Result<()> {
+    // SAFETY: the caller keeps its conditions.
+    unsafe { give_back(first, length) }
 }

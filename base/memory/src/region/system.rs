@@ -1,6 +1,6 @@
 //! What a Region asks of the system.
 
-use crate::region::HUGE;
+use super::{HUGE, Hint};
 use rustix::mm::{
     Advice, MapFlags, MlockFlags, MsyncFlags, ProtFlags, madvise, mlock_with, mmap, mmap_anonymous, msync,
     munlock, munmap,
@@ -10,15 +10,6 @@ use std::ffi::c_void;
 use std::fs::File;
 use std::io;
 use std::ptr::NonNull;
-
-/// What the system may know of a range that is going to be used.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Hint {
-    HugePages,
-    NoHugePages,
-    /// The range is mapped now rather than by page faults.
-    MapNow,
-}
 
 /// Maps `reserved` bytes of anonymous memory, aligned to a huge page. They read as zero.
 pub(super) fn map(reserved: usize) -> io::Result<NonNull<u8>> {
@@ -42,8 +33,11 @@ pub(super) fn map(reserved: usize) -> io::Result<NonNull<u8>> {
     NonNull::new(aligned as *mut u8).ok_or_else(|| io::Error::other("mapped at zero"))
 }
 
-/// Maps the first `reserved` bytes of `file` over the mapping at `base`, which [`map`] has returned and to which no reference exists.
-pub(super) fn map_file(base: NonNull<u8>, reserved: usize, file: &File) -> io::Result<()> {
+/// Maps the first `reserved` bytes of `file` over anonymous memory.
+///
+/// # Safety
+/// [`map`] has returned `base` for `reserved` bytes, and no reference to them exists.
+pub(super) unsafe fn map_file(base: NonNull<u8>, reserved: usize, file: &File) -> io::Result<()> {
     let flags = MapFlags::SHARED | MapFlags::NORESERVE | MapFlags::FIXED;
     let prot = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: it replaces a mapping of the same length, to which no reference exists, as the caller promises.
@@ -51,8 +45,11 @@ pub(super) fn map_file(base: NonNull<u8>, reserved: usize, file: &File) -> io::R
     Ok(())
 }
 
-/// Unmaps what [`map`] has returned, to which no reference exists any more. An error would leave it mapped: a leak.
-pub(super) fn unmap(base: NonNull<u8>, reserved: usize) {
+/// Unmaps a Region. An error would leave it mapped: a leak.
+///
+/// # Safety
+/// [`map`] has returned `base` for `reserved` bytes, and no reference to them exists any more.
+pub(super) unsafe fn unmap(base: NonNull<u8>, reserved: usize) {
     // SAFETY: the whole mapping, to which no references exist, as the caller promises.
     let _ = unsafe { munmap(base.as_ptr().cast(), reserved) };
 }
@@ -68,7 +65,7 @@ pub(super) fn advise(first: NonNull<u8>, length: usize, hint: Hint) {
     let _ = unsafe { madvise(first.as_ptr().cast(), length, advice) };
 }
 
-/// Locks what is committed of a part of a Region from now on.
+/// Locks the pages of a part of a Region when they are committed.
 pub(super) fn lock(first: NonNull<u8>, length: usize) -> io::Result<()> {
     // SAFETY: locking our own mapping changes no contents.
     Ok(unsafe { mlock_with(first.as_ptr().cast(), length, MlockFlags::ONFAULT) }?)
@@ -80,22 +77,29 @@ pub(super) fn sync(first: NonNull<u8>, length: usize) -> io::Result<()> {
     Ok(unsafe { msync(first.as_ptr().cast(), length, MsyncFlags::SYNC) }?)
 }
 
-/// Gives whole pages of anonymous memory back, which read as zero from now on.
-pub(super) fn give_back(first: NonNull<u8>, length: usize) -> io::Result<()> {
-    // SAFETY: our own mapping; its words are atomics, for which the system's zeroes are one more writer.
+/// Gives whole pages of anonymous memory back. They read as zero afterwards.
+///
+/// # Safety
+/// The range lies in a Region, and all references to it are to atomics.
+pub(super) unsafe fn give_back(first: NonNull<u8>, length: usize) -> io::Result<()> {
+    // SAFETY: the system's zeroes are one more writer to the atomics that the caller promises.
     Ok(unsafe { madvise(first.as_ptr().cast(), length, Advice::LinuxDontNeed) }?)
 }
 
 /// The same for memory that is locked. Linux 5.18 has advice for that; before, the part has to be unlocked.
-pub(super) fn give_back_locked(first: NonNull<u8>, length: usize) -> io::Result<()> {
+///
+/// # Safety
+/// As for [`give_back`].
+pub(super) unsafe fn give_back_locked(first: NonNull<u8>, length: usize) -> io::Result<()> {
     let start: *mut c_void = first.as_ptr().cast();
-    // SAFETY: as in `give_back`.
+    // SAFETY: as in `give_back`, whose conditions the caller keeps.
     if unsafe { madvise(start, length, Advice::LinuxDontneedLocked) }.is_ok() {
         return Ok(());
     }
     // SAFETY: unlocking changes no contents.
     unsafe { munlock(start, length) }?;
-    let given = give_back(first, length);
+    // SAFETY: the caller keeps its conditions.
+    let given = unsafe { give_back(first, length) };
     // The same amount was locked before, so the limit allows it.
     lock(first, length)?;
     given

@@ -4,6 +4,8 @@
 //! Metadata lies in a mapping of its own, with a fixed part for each page, which is committed when a page comes to a class
 //! and given back when it leaves. It does not outlive the process: an engine that goes on with a Region begins anew.
 
+#[cfg(test)]
+use crate::policy::CHUNKS_MAX;
 use crate::policy::{Notes, Side};
 use guira_items::{OpenError, Residence};
 use guira_memory::slab::{Geometry, PAGE_BYTES, PageId, SMALLEST_CHUNK};
@@ -206,6 +208,43 @@ impl Metadata {
         if self.region.discard(page.0 as usize * STRIDE, bytes).is_err() {
             for at in 0..bytes {
                 self.region.byte(page.0 as usize * STRIDE + at).store(0, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_have_room_for_every_chunk_and_for_the_end() {
+        for chunks in [0, 1, 253, 254, 255, 4094, 65_534, 1 << 20, (1 << 24) - 2, 1 << 24, (1 << 28) - 1] {
+            let format = LinkFormat::of(chunks);
+            assert!(u64::from(format.end()) > chunks, "{chunks}: {format:?}");
+            assert!(format.bits <= 12 || chunks >> (format.bits - 5) > 0, "{chunks}: {format:?} is too wide");
+        }
+        assert_eq!(LinkFormat::of(u64::from(CHUNKS_MAX)).bits, 32);
+    }
+
+    #[test]
+    fn links_of_every_width_are_kept_and_change_no_others() {
+        let metadata = Metadata::new(2, Residence::Swappable).unwrap();
+        for bits in (8..=32).step_by(4) {
+            let layout = Layout { words: 1, links_at: 400, format: LinkFormat { bits } };
+            let mut random = 1u32;
+            let mut kept = std::collections::HashMap::new();
+            for step in 0..2000 {
+                random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                let place = (PageId(step % 2), (random >> 20) % 100);
+                let side = if random >> 13 & 1 == 0 { Side::Newer } else { Side::Older };
+                let link = if step % 7 == 0 { u32::MAX } else { random % layout.format.end() };
+                metadata.set_link(layout, place, side, link);
+                kept.insert((place.0.0, place.1, side == Side::Newer), link);
+            }
+            for ((page, chunk, is_newer), link) in kept {
+                let side = if is_newer { Side::Newer } else { Side::Older };
+                assert_eq!(metadata.link(layout, (PageId(page), chunk), side), link, "{bits} bits");
             }
         }
     }
