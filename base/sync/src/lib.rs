@@ -4,7 +4,8 @@
 //! | module | what it is | who uses it |
 //! |---|---|---|
 //! | [`atomic`] | std's atomics, or loom's under `--cfg guira_loom` | everything below |
-//! | [`lock`], [`channel`], [`thread`] | locks, channels and threads: std's | all crates |
+//! | [`lock`], [`thread`] | locks and threads: std's | all crates |
+//! | [`channel`] | channels of many senders and one receiver | all crates |
 //! | [`words`] | racy copies and comparisons, by aligned words | items, which readers read while writers write |
 //! | [`version`] | striped version counters: lock for writers, validation for readers | the cuckoo index |
 //! | [`quiescence`] | has every thread dropped what it may have found without a lock? | pages that change their

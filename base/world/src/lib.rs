@@ -1,18 +1,17 @@
 //! A machine for simulation: coroutines in place of threads, one thread, a clock that only the scheduler moves, and a
 //! seed that decides every choice. A run with the same seed makes the same choices.
 //!
-//! The modules have the faces of the doors of base (`guira_sync::{lock, channel, thread, random, clock}`), which under
+//! The modules have the faces of the doors of base (`guira_sync::{lock, thread, random, clock}`), which under
 //! `cfg(guira_simulated)` are these instead of std's. Each call that could let another thread run may do so here.
 //!
 //! | module | |
 //! |---|---|
 //! | [`scheduler`] | tasks, processes, time, choices |
-//! | [`thread`], [`lock`], [`channel`] | as in std |
+//! | [`thread`], [`lock`] | as in std |
 //! | [`time`], [`random`], [`disk`], [`net`] | the clock, seeds, files, sockets |
 //! | [`hooks`] | counted branches, planted mistakes |
 //! | [`simplify`] | makes a run that fails simpler |
 
-pub mod channel;
 #[cfg(guira_simulated)]
 mod clock;
 mod coroutine;

@@ -1,9 +1,9 @@
 //! The log: lines for standard error, written by a thread of its own. A worker that logs does not wait for the reader: if nothing
 //! does, lines are left out, and counted.
 
+use guira_sync::channel::{Receiver, SyncSender, sync_channel};
 use std::io::{self, Write};
 use std::sync::OnceLock;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ impl Log {
 
 /// Writes lines as they come, until all senders are gone.
 fn write_lines(lines: &Receiver<Message>, mut out: impl Write) {
-    for message in lines {
+    for message in lines.iter() {
         match message {
             // If it fails there is no place to report it.
             Message::Line(line) => drop(out.write_all(&line)),

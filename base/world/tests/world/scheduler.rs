@@ -1,7 +1,6 @@
 //! What tasks see of the world.
 
 use crate::{good, of};
-use guira_world::channel::{RecvTimeoutError, channel, sync_channel};
 use guira_world::lock::{Condvar, Mutex, OnceLock, RwLock};
 use guira_world::net::set_host;
 use guira_world::scheduler::{call_after, current_process, freeze, is_dead, kill, record, start};
@@ -68,10 +67,8 @@ fn waits_end_by_time_and_time_costs_nothing() {
             park_timeout(Duration::from_secs(60));
             let mutex = Mutex::new(());
             drop(Condvar::new().wait_timeout(mutex.lock(), Duration::from_secs(60)));
-            let (_sender, receiver) = channel::<()>();
-            assert_eq!(receiver.recv_timeout(Duration::from_secs(60)), Err(RecvTimeoutError::Timeout));
             let passed = time::now() - begin;
-            assert!((240..241).contains(&passed.as_secs()), "{passed:?}");
+            assert!((180..181).contains(&passed.as_secs()), "{passed:?}");
         });
     }
 }
@@ -93,22 +90,6 @@ fn a_notification_reaches_a_thread_that_waits() {
             shared.1.notify_one();
             thread.join().unwrap();
             assert!(time::now() < Duration::from_secs(1));
-        });
-    }
-}
-
-#[test]
-fn channels_keep_order_wait_when_full_and_end() {
-    for seed in 0..SEEDS {
-        good(seed, || {
-            let (sender, receiver) = sync_channel(2);
-            let thread = spawn(move || (0..50).for_each(|number| sender.send(number).unwrap()));
-            let received: Vec<i32> = receiver.iter().collect();
-            assert_eq!(received, (0..50).collect::<Vec<_>>());
-            thread.join().unwrap();
-            let (sender, receiver) = channel();
-            drop(receiver);
-            assert!(sender.send(1).is_err());
         });
     }
 }
