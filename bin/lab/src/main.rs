@@ -2,7 +2,7 @@
 //! program.
 //!
 //! A new command is a module with an `Args` (derived from clap) and a `run(&Args) -> Result<(), Failure>`, one variant
-//! of [`Task`] and one arm of its dispatch, and one variant of `Task` in bin/guira/src/lab.rs.
+//! of [`Task`] and one arm of its dispatch, and one variant of `Task` in bin/program/src/lab.rs.
 
 #![forbid(unsafe_code)]
 

@@ -2,7 +2,7 @@
 
 use guira_contract::{KeyHash, Meta, MissKind};
 use guira_protocol::Verb;
-use std::fmt::Debug;
+use std::fmt;
 
 /// A set of kinds of events; one bit each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -117,7 +117,13 @@ pub enum Event<'e> {
 }
 
 /// Receives the events of one executor.
-pub trait Observer: Debug + Send {
+pub trait Observer: Send {
     /// Receives an event of a key with this hash.
     fn see(&self, event: Event<'_>, hash: KeyHash);
+}
+
+impl fmt::Debug for dyn Observer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Observer")
+    }
 }

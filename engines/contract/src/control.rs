@@ -9,11 +9,11 @@ use crate::stats::{EngineStats, OptionError};
 use guira_memory::lasting::HandedRegion;
 use guira_sync::clock::Seconds;
 use std::any::Any;
-use std::fmt::Debug;
+use std::fmt;
 use std::sync::Arc;
 
 /// An engine, shared by all threads. Clones are the same engine.
-pub trait Engine: Control + Clone {
+pub trait Engine: Control + Clone + fmt::Debug {
     /// Its sessions.
     type Session: Session + Send;
 
@@ -40,7 +40,7 @@ pub trait Engine: Control + Clone {
 
 /// What an operator asks of an engine. Object-safe, so that code about the server does not depend on the engine's type. [`Any`], so that
 /// the roster can return the typed parts of an engine.
-pub trait Control: Any + Debug + Send + Sync {
+pub trait Control: Any + Send + Sync {
     /// Makes all items that are stored now, and until `at`, disappear at `at`; at once, if that has passed.
     fn flush(&self, now: Seconds, at: Seconds);
 
@@ -109,6 +109,12 @@ pub trait Control: Any + Debug + Send + Sync {
     fn reset_stats(&self);
 }
 
+impl fmt::Debug for dyn Control {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Control")
+    }
+}
+
 /// The most prefixes that may be flushed, and not be removed yet, at a time, with one slot more for a flush of everything.
 pub const PREFIXES_MAX: usize = 32;
 
@@ -158,12 +164,18 @@ pub enum CommitAhead {
 }
 
 /// Gets a report of each eviction.
-pub trait EvictionWatcher: Debug + Send + Sync {
+pub trait EvictionWatcher: Send + Sync {
     /// The time, if reports are wanted at the moment.
     fn watches(&self) -> Option<Seconds>;
 
     /// An item was evicted.
     fn evicted(&self, key: &[u8], meta: &Meta, now: Seconds);
+}
+
+impl fmt::Debug for dyn EvictionWatcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("EvictionWatcher")
+    }
 }
 
 /// The result of [`Control::reassign`].

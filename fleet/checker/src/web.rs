@@ -4,7 +4,7 @@ use crate::metrics;
 use crate::report::{Example, Origin, Tally};
 use crate::shared::Shared;
 use guira_sync::clock::CoarseClock;
-use guira_web::{Admin, AdminError, Form, Page, Site};
+use guira_web::{Admin, AdminError, Form, Page, Site, object};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
@@ -52,8 +52,8 @@ impl Site for CheckerSite {
 fn status(shared: &Shared, now: u64) -> Value {
     let report = shared.report();
     let tally = |tally: &Tally| {
-        let mut shown: serde_json::Map<String, Value> =
-            tally.rows().into_iter().map(|(name, count)| (name.to_owned(), count.into())).collect();
+        let rows = tally.rows().into_iter().map(|(name, count)| (name.to_owned(), count.into()));
+        let mut shown = object(rows);
         shown.insert("share".to_owned(), tally.share().into());
         shown.insert("nines".to_owned(), tally.nines().into());
         Value::from(shown)

@@ -4,8 +4,8 @@ use crate::counters::{Count, TargetCount};
 use crate::metrics;
 use crate::shared::Shared;
 use guira_sync::clock::{CoarseClock, wall_clock};
-use guira_web::{Admin, AdminError, Form, Page, Reading, Site};
-use serde_json::{Map, Value, json};
+use guira_web::{Admin, AdminError, Form, Page, Reading, Site, object};
+use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -88,13 +88,13 @@ fn deletes(shared: &Shared) -> u64 {
 fn status(shared: &Shared, fault: Option<String>, now: u64) -> Value {
     let stats =
         Count::ALL.map(|counter| (Count::name(counter).to_owned(), shared.counts.get(counter).into()));
-    let mut stats: Map<String, Value> = stats.into_iter().collect();
+    let mut stats = object(stats);
     let targets = shared.view().targets;
     stats.insert("deletes".to_owned(), deletes(shared).into());
     let target = |target: &Arc<crate::counters::TargetCounts>| {
         let counts = TargetCount::ALL
             .map(|counter| (TargetCount::name(counter).to_owned(), target.get(counter).into()));
-        let mut shown: Map<String, Value> = counts.into_iter().collect();
+        let mut shown = object(counts);
         shown.insert("name".to_owned(), target.name().into());
         shown.insert("is_up".to_owned(), target.is_up().into());
         Value::from(shown)

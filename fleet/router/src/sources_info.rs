@@ -2,6 +2,7 @@
 
 use guira_discovery::Source;
 use guira_routing::config::Texts;
+use guira_web::object;
 use md5::{Digest, Md5};
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
@@ -31,7 +32,7 @@ pub(crate) fn text(source: &Source, texts: &Texts) -> String {
         let digests = texts.others.iter().filter_map(|(name, text)| {
             Some((file_of(main, name)?.display().to_string(), digest(text.as_ref().ok()?).into()))
         });
-        let imports: Map<String, Value> = digests.collect();
+        let imports = object(digests);
         if !imports.is_empty() {
             info.insert("config_import".to_owned(), imports.into());
         }

@@ -7,6 +7,7 @@ use crate::stats::Figures;
 use guira_disk::{self as disk, Durability, Mode};
 use guira_routing::{BuiltPool, CountedPool, CountedPools, Settings};
 use guira_sync::clock::{Stopwatch, wall_clock};
+use guira_web::object;
 use serde_json::{Map, Value};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -120,11 +121,11 @@ fn pretty(members: Map<String, Value>) -> String {
 /// All options as strings, and the process id.
 fn startup_options(shared: &Shared) -> Map<String, Value> {
     let options = shared.about.options.iter().map(|(name, value)| (name.clone(), value.clone().into()));
-    options.chain([("pid".to_owned(), std::process::id().to_string().into())]).collect()
+    object(options.chain([("pid".to_owned(), std::process::id().to_string().into())]))
 }
 
 fn with_prefix(prefix: &str, stats: Map<String, Value>) -> Map<String, Value> {
-    stats.into_iter().map(|(name, value)| (format!("{prefix}.{name}"), value)).collect()
+    object(stats.into_iter().map(|(name, value)| (format!("{prefix}.{name}"), value)))
 }
 
 /// The lines of `stats` that are numbers, and those of pools.

@@ -9,7 +9,7 @@ use crate::upstream::{STATES, Server, ServerCount};
 use guira_routing::{Group, Outcome};
 use guira_sync::metrics::Unit;
 use guira_upstream::Tko;
-use guira_web::Reading;
+use guira_web::{Reading, object};
 use serde_json::{Map, Value, json};
 
 /// The state of the router; `fault` is why it is not ready, if it is not.
@@ -97,17 +97,14 @@ fn latency_json(figures: &Figures<'_>) -> Value {
         let buckets: Vec<(u64, u64)> = histogram.buckets().collect();
         ((*name).to_owned(), json!({ "sum_ns": histogram.sum_ns(), "buckets": buckets }))
     };
-    Value::Object(GROUPS.iter().enumerate().map(of_group).collect())
+    object(GROUPS.iter().enumerate().map(of_group)).into()
 }
 
 fn server_json(name: &str, server: &Server) -> Value {
     let meters = server.meters();
     let of = |outcome: Outcome| meters.outcome(outcome);
-    let states: Map<String, Value> = STATES
-        .iter()
-        .zip(meters.states())
-        .map(|(state, count)| ((*state).to_owned(), count.into()))
-        .collect();
+    let states = STATES.iter().zip(meters.states());
+    let states = object(states.map(|(state, count)| ((*state).to_owned(), count.into())));
     let tko = server.health.tko().map(|why| match why {
         Tko::Soft => "soft",
         Tko::Hard => "hard",

@@ -31,6 +31,9 @@ const IN_TESTS: &[(&str, &[&str])] = &[("guira-commands", &["guira-slab", "guira
 /// Crates that nothing uses.
 pub(crate) const TOP: &[&str] = &["guira", "guira-lab", "guira-python", "guira-fuzz", "guira-tests", "xtask"];
 
+/// Parts of programs, which only programs use.
+const PARTS: &[&str] = &["guira-cli", "guira-program"];
+
 /// Runtimes that no crate here uses: the server has its own event loop.
 pub(crate) const RUNTIMES: &[&str] = &["tokio", "async-std", "smol", "mio", "futures"];
 
@@ -178,6 +181,7 @@ pub(crate) const TABLE: &[(&str, MayUse)] = &[
     ("guira-simulation", AnythingBelowTheLab),
     ("guira-papers", AnythingBelowTheLab),
     ("guira-cli", Only(&["guira-client", "guira-sync"])),
+    ("guira-program", Product),
     ("guira", Product),
     ("guira-lab", Anything),
     ("guira-fuzz", AnythingBelowTheLab),
@@ -193,8 +197,8 @@ pub(crate) fn row(name: &str) -> Option<MayUse> {
 pub(crate) fn allows(may_use: MayUse, used: &str) -> bool {
     match may_use {
         Only(list) => list.contains(&used),
-        // What the programs share is theirs alone.
-        AnythingBelowTheLab => !TOP.contains(&used) && used != "guira-cli",
+        // The parts of the programs are theirs alone.
+        AnythingBelowTheLab => !TOP.contains(&used) && !PARTS.contains(&used),
         Product => !TOP.contains(&used) && !LAB.contains(&used),
         Anything => used != "xtask",
     }

@@ -25,7 +25,7 @@ pub use xdp::{
 
 use crate::AcceptError;
 use rustix::fd::BorrowedFd;
-use std::fmt::Debug;
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,7 +57,7 @@ pub enum Park {
 /// ```text
 /// receive → for each datagram: exchange, answer → send → receive …
 /// ```
-pub trait ServerPath: Debug + Send {
+pub trait ServerPath: Send {
     /// The kind of path, for log messages.
     fn name(&self) -> &'static str;
 
@@ -106,8 +106,14 @@ pub trait ServerPath: Debug + Send {
     fn unpark(&mut self);
 }
 
+impl fmt::Debug for dyn ServerPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ServerPath")
+    }
+}
+
 /// A client's end of a path, to all threads of a server.
-pub trait ClientPath: Debug + Send {
+pub trait ClientPath: Send {
     /// The number of the server's threads.
     fn cores(&self) -> usize;
 
@@ -148,6 +154,12 @@ pub trait ClientPath: Debug + Send {
     /// # Errors
     /// If the path has failed.
     fn wait(&mut self, most: Duration) -> io::Result<()>;
+}
+
+impl fmt::Debug for dyn ClientPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ClientPath")
+    }
 }
 
 impl<P: ClientPath + ?Sized> ClientPath for Box<P> {

@@ -9,7 +9,7 @@ use super::table::Policy;
 use super::{Arrival, Chunk, Chunks, Moment, Notes, Order, Reads, Side};
 use guira_memory::prefetch;
 use std::cell::Cell;
-use std::fmt::Debug;
+use std::fmt;
 
 /// No chunk, or no key.
 const NONE: u32 = u32::MAX;
@@ -27,7 +27,7 @@ pub struct Newcomer {
 }
 
 /// A miniature cache, whatever its policy. Keys are small numbers.
-pub trait Miniature: Debug + Send {
+pub trait Miniature: Send {
     /// Whether `id` is cached.
     fn holds(&self, id: u32) -> bool;
     /// Reads `id` at second `seconds`. Whether it is cached.
@@ -58,6 +58,12 @@ pub trait Miniature: Debug + Send {
     }
     /// Bytes of memory that it takes.
     fn bytes(&self) -> usize;
+}
+
+impl fmt::Debug for dyn Miniature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Miniature")
+    }
 }
 
 /// A [`Miniature`] that evicts as an [`Order`] does.

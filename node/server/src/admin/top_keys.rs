@@ -5,7 +5,8 @@ use super::text::Lines;
 use crate::background::push_encoded;
 use crate::top_keys::{List, MEASURES, Top, TopReport, Window};
 use guira_sync::clock::Seconds;
-use serde_json::{Map, Value, json};
+use guira_web::object;
+use serde_json::{Value, json};
 
 impl Admin {
     /// Answers `stats topkeys` with these arguments, without the final line.
@@ -33,7 +34,7 @@ impl Admin {
         json!({
             "sampling": report.sampling,
             "dropped": report.dropped,
-            "windows": windows.collect::<Map<_, _>>(),
+            "windows": object(windows),
         })
     }
 }
@@ -78,8 +79,8 @@ fn window_json(window: &Window) -> Value {
         .map(|(list, keys)| (list.name().to_owned(), keys.iter().map(top).collect::<Vec<_>>().into()));
     json!({
         "seconds": window.seconds,
-        "all": all.collect::<Map<String, Value>>(),
-        "lists": lists.collect::<Map<String, Value>>(),
+        "all": object(all),
+        "lists": object(lists),
     })
 }
 

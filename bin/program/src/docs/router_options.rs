@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 const HEAD: &str = "\
 # Options of `guira router`
 
-<!-- Made by `cargo xtask docs`: change bin/guira/src/fleet/router/table.rs instead. -->
+<!-- Made by `cargo xtask docs`: change bin/program/src/fleet/router/table.rs instead. -->
 
 The names are mcrouter's; [replacing mcrouter](../guide/replacing-mcrouter.md) describes their use.
 The column *here* is the effect of an option in this router. An option without effect is

@@ -131,7 +131,7 @@ impl Dashboard {
         json!({
             "uid": uid,
             "title": self.title,
-            "description": "Made by cargo xtask docs: change the tables in bin/guira/src/docs/dashboards instead.",
+            "description": "Made by cargo xtask docs: change the tables in bin/program/src/docs/dashboards instead.",
             "tags": ["guira"],
             "schemaVersion": SCHEMA,
             "editable": true,

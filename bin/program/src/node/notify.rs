@@ -2,13 +2,13 @@
 //!
 //! Errors are logged and have no other effect.
 
+use guira_sync::channel::{Receiver, RecvTimeoutError};
 use std::ffi::OsStr;
 use std::fmt::{self, Write as _};
 use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
@@ -117,7 +117,7 @@ impl fmt::Display for Status<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::mpsc::channel;
+    use guira_sync::channel::channel;
 
     /// A manager at an abstract address of its own.
     fn manager(name: &str) -> (UnixDatagram, Notifier) {

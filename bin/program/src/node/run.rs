@@ -1,8 +1,8 @@
 //! Running a server until a signal or a client stops it.
 
+use guira_sync::channel::channel;
 use std::io::Write as _;
 use std::sync::Mutex;
-use std::sync::mpsc::channel;
 
 use guira_server::{Ending, Inherited, Options, Predecessor, Running, Secrets, Successor};
 use rustix::process::{Signal, getpid, kill_process};
