@@ -1,11 +1,24 @@
 //! How much memory there is: the machine's, or what a container, or another control group, lets the process have of it.
 
-use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
+
+/// A file of facts about the machine.
+#[cfg(not(guira_simulated))]
+fn read(path: &Path) -> io::Result<String> {
+    std::fs::read_to_string(path)
+}
+
+/// All simulated machines have 16 GiB: a seed means the same on every real one.
+#[cfg(guira_simulated)]
+fn read(path: &Path) -> io::Result<String> {
+    let is_memory = path == Path::new("/proc/meminfo");
+    is_memory.then(|| "MemTotal: 16777216 kB".to_owned()).ok_or(io::ErrorKind::NotFound.into())
+}
 
 /// Bytes of memory that the machine has; `None` if it does not tell.
 pub fn machine_memory() -> Option<usize> {
-    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let text = read(Path::new("/proc/meminfo")).ok()?;
     let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kibibytes: usize = total.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kibibytes * 1024)
@@ -13,9 +26,9 @@ pub fn machine_memory() -> Option<usize> {
 
 /// Bytes of memory that the process may take: the machine's, or the least limit of the control groups that it is in.
 pub fn available_memory() -> Option<usize> {
-    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let groups = read(Path::new("/proc/self/cgroup")).unwrap_or_default();
     let limits = limit_files(&groups, Path::new("/sys/fs/cgroup"));
-    let limits = limits.into_iter().filter_map(|file| limit(&fs::read_to_string(file).ok()?));
+    let limits = limits.into_iter().filter_map(|file| limit(&read(&file).ok()?));
     limits.chain(machine_memory()).min()
 }
 

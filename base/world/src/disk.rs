@@ -1,8 +1,8 @@
 //! Files and folders under the names that std has. Each host has a disk, which loses unsynced changes when the host
 //! loses power ([`lose_power`]). A killed process loses no write.
 //!
-//! Paths begin at the root of the host's disk. Facts about the machine (`/proc`, `/sys`, `/etc`) are the system's, and
-//! read-only.
+//! Paths begin at the root of the host's disk. There is no `/proc`, `/sys` or `/etc` with facts about the machine: they differ
+//! from machine to machine, and change while others work on it, and a seed must mean the same everywhere.
 
 mod change;
 mod file;

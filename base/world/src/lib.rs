@@ -9,6 +9,7 @@
 //! | [`scheduler`] | tasks, processes, time, choices |
 //! | [`thread`], [`lock`] | as in std |
 //! | [`time`], [`random`], [`disk`], [`net`] | the clock, seeds, files, sockets |
+//! | [`host`] | names and limits |
 //! | [`hooks`] | counted branches, planted mistakes |
 //! | [`simplify`] | makes a run that fails simpler |
 
@@ -21,6 +22,7 @@ mod entropy;
 mod failure;
 mod generator;
 pub mod hooks;
+pub mod host;
 pub mod lock;
 pub mod net;
 pub mod random;

@@ -54,6 +54,18 @@ pub struct TaskId(u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Process(u32);
 
+impl TaskId {
+    pub(crate) fn number(self) -> i32 {
+        self.0 as i32 + 1
+    }
+}
+
+impl Process {
+    pub(crate) fn number(self) -> u32 {
+        self.0 + 1
+    }
+}
+
 /// The right to wake a task once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket {

@@ -1,7 +1,7 @@
 //! The limit of clients: the process's file descriptors without those for servers.
 
 use guira_serving::{CONNECTION_BYTES, ConnLimits, TLS_BYTES};
-use rustix::process::{Resource, getrlimit};
+use guira_sync::host::{self, Limit};
 
 /// Descriptors for listeners, pollers and logs.
 const RESERVED_FILES: u64 = 64;
@@ -20,7 +20,7 @@ impl ClientLimit {
     /// The limit for this process with this many workers. There are never more than `most` clients,
     /// whose replies take `traffic` bytes together.
     pub(crate) fn of_process(workers: usize, most: u64, traffic: usize) -> Self {
-        let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        let files = host::limit(Limit::OpenFiles).unwrap_or(u64::MAX);
         ClientLimit { workers: workers as u64, most, files, traffic }
     }
 

@@ -7,6 +7,7 @@ use crate::stats::Figures;
 use guira_disk::{self as disk, Durability, Mode};
 use guira_routing::{BuiltPool, CountedPool, CountedPools, Settings};
 use guira_sync::clock::{Stopwatch, wall_clock};
+use guira_sync::host;
 use guira_web::object;
 use serde_json::{Map, Value};
 use std::io;
@@ -121,7 +122,7 @@ fn pretty(members: Map<String, Value>) -> String {
 /// All options as strings, and the process id.
 fn startup_options(shared: &Shared) -> Map<String, Value> {
     let options = shared.about.options.iter().map(|(name, value)| (name.clone(), value.clone().into()));
-    object(options.chain([("pid".to_owned(), std::process::id().to_string().into())]))
+    object(options.chain([("pid".to_owned(), host::process().to_string().into())]))
 }
 
 fn with_prefix(prefix: &str, stats: Map<String, Value>) -> Map<String, Value> {

@@ -22,7 +22,7 @@ pub use link::{Attempt, Link, LinkOptions, Secure, Stage};
 use guira_routing::hash::spooky;
 
 pub fn host_id() -> u32 {
-    spooky::hash32(rustix::system::uname().nodename().to_bytes(), 0)
+    spooky::hash32(guira_sync::host::name().as_bytes(), 0)
 }
 
 /// The longest value that is stored in or accepted from a server.

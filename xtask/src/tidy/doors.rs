@@ -26,6 +26,15 @@ enum Tests {
 const PRODUCT: &[&str] = &["base/", "engines/", "node/", "fleet/"];
 /// `base/world` stands in for std.
 const SYNC: &[&str] = &["base/sync/", "base/world/"];
+/// A filter, inherited listeners, scratch folders and a forked Python process are not simulated.
+const HOST: &[&str] = &[
+    "base/sync/",
+    "base/sandbox/",
+    "base/transport/src/inherited.rs",
+    "base/memory/src/scratch.rs",
+    "engines/contract/src/suite/scratch.rs",
+    "fleet/python/",
+];
 const TRANSPORT: &[&str] = &["base/transport/", "base/world/"];
 /// Files of Regions, and facts about the machine, belong to base.
 const FILE_USERS: &[&str] = &["base/serving/", "base/web/", "node/", "fleet/"];
@@ -79,6 +88,46 @@ const DOORS: &[Door] = &[
         names: &["RandomState"],
         instead: "guira_sync::random",
         owners: SYNC,
+        holds: PRODUCT,
+        tests: Tests::Exempt,
+    },
+    Door {
+        module: "std::process",
+        names: &["id"],
+        instead: "guira_sync::host",
+        owners: HOST,
+        holds: PRODUCT,
+        tests: Tests::Exempt,
+    },
+    Door {
+        module: "std::os::unix::process",
+        names: &["parent_id"],
+        instead: "guira_sync::host",
+        owners: HOST,
+        holds: PRODUCT,
+        tests: Tests::Exempt,
+    },
+    Door {
+        module: "rustix::process",
+        names: &["getrlimit"],
+        instead: "guira_sync::host",
+        owners: HOST,
+        holds: PRODUCT,
+        tests: Tests::Exempt,
+    },
+    Door {
+        module: "rustix::thread",
+        names: &["gettid"],
+        instead: "guira_sync::host",
+        owners: HOST,
+        holds: PRODUCT,
+        tests: Tests::Exempt,
+    },
+    Door {
+        module: "rustix::system",
+        names: &["uname"],
+        instead: "guira_sync::host",
+        owners: HOST,
         holds: PRODUCT,
         tests: Tests::Exempt,
     },

@@ -3,29 +3,22 @@
 use super::change::Change;
 use super::folder::Metadata;
 use super::node::Content;
-use super::state::{self, is_of_system};
+use super::state;
 use super::{Permissions, PermissionsExt, TryLockError};
 use crate::failure::{bad_descriptor, disk_error, error};
 use crate::scheduler;
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 #[derive(Debug)]
 pub struct File {
-    source: Source,
+    /// An open file or folder of the host's disk.
+    handle: u64,
     access: Access,
     /// Relaxed: the world has one thread.
     position: AtomicU64,
-}
-
-#[derive(Debug)]
-enum Source {
-    /// An open file or folder of the host's disk.
-    Disk(u64),
-    /// A file of the system, as it was when it was opened.
-    System(PathBuf, Vec<u8>),
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -98,11 +91,6 @@ impl OpenOptions {
     pub fn open(&self, path: impl AsRef<Path>) -> io::Result<File> {
         scheduler::point();
         let (path, access) = (path.as_ref(), self.access);
-        let position = AtomicU64::new(0);
-        if is_of_system(path) {
-            let bytes = std::fs::read(path)?;
-            return Ok(File { source: Source::System(path.to_owned(), bytes), access, position });
-        }
         let node = state::with(|disk| match disk.find(path) {
             Ok(_) if self.create_new => Err(error(io::ErrorKind::AlreadyExists)),
             Ok(node) if access.write && disk.node(node).is_folder() => {
@@ -114,7 +102,7 @@ impl OpenOptions {
             }
             Err(error) => Err(error),
         })?;
-        let file = File { source: Source::Disk(state::open(node)), access, position };
+        let file = File { handle: state::open(node), access, position: AtomicU64::new(0) };
         if self.truncate && access.write {
             file.set_len(0)?;
         }
@@ -163,24 +151,12 @@ impl File {
         OpenOptions::new()
     }
 
-    fn handle(&self) -> io::Result<u64> {
-        match &self.source {
-            Source::Disk(handle) => Ok(*handle),
-            Source::System(..) => Err(bad_descriptor()),
-        }
-    }
-
     /// Facts about the file.
     ///
     /// # Errors
     /// As std's.
     pub fn metadata(&self) -> io::Result<Metadata> {
-        match &self.source {
-            Source::Disk(handle) => {
-                state::with_open(*handle, |disk, node| Ok(Metadata::of(node, disk.node(node))))
-            }
-            Source::System(path, _) => super::metadata(path),
-        }
+        state::with_open(self.handle, |disk, node| Ok(Metadata::of(node, disk.node(node))))
     }
 
     /// Sets the permissions.
@@ -188,7 +164,7 @@ impl File {
     /// # Errors
     /// As std's.
     pub fn set_permissions(&self, permissions: Permissions) -> io::Result<()> {
-        state::with_open(self.handle()?, |disk, node| {
+        state::with_open(self.handle, |disk, node| {
             disk.node(node).mode = permissions.mode();
             Ok(())
         })
@@ -199,7 +175,7 @@ impl File {
     /// # Errors
     /// As std's.
     pub fn set_modified(&self, time: SystemTime) -> io::Result<()> {
-        state::with_open(self.handle()?, |disk, node| {
+        state::with_open(self.handle, |disk, node| {
             disk.node(node).modified = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
             Ok(())
         })
@@ -211,7 +187,7 @@ impl File {
     /// # Errors
     /// As the disk's faults say.
     pub fn sync_all(&self) -> io::Result<()> {
-        let handle = self.handle()?;
+        let handle = self.handle;
         let (least, more) = state::with_open(handle, |disk, _| Ok(disk.faults.sync))?;
         scheduler::wait(Some(least + Duration::from_nanos(scheduler::draw(more.as_nanos() as u64 + 1))));
         state::with_open(handle, |disk, node| {
@@ -249,7 +225,7 @@ impl File {
     /// When another handle has the lock.
     pub fn try_lock(&self) -> Result<(), TryLockError> {
         scheduler::point();
-        let handle = self.handle().map_err(TryLockError::Error)?;
+        let handle = self.handle;
         let is_locked =
             state::with_open(handle, |disk, node| Ok(*disk.node(node).lock.get_or_insert(handle) == handle));
         match is_locked {
@@ -264,7 +240,7 @@ impl File {
         if !self.access.write {
             return Err(bad_descriptor());
         }
-        state::with_open(self.handle()?, |disk, node| {
+        state::with_open(self.handle, |disk, node| {
             let file = disk.file(node)?;
             let before = file.bytes.len();
             if let Some(change) = change(before) {
@@ -283,7 +259,7 @@ impl File {
         // A process may be killed between the two parts of a write.
         let cut = if scheduler::draw(8) == 0 { scheduler::draw(bytes.len() as u64 + 1) as usize } else { 0 };
         let bytes = if cut > 0 { &bytes[..cut] } else { bytes };
-        let room = state::with_open(self.handle()?, |disk, node| {
+        let room = state::with_open(self.handle, |disk, node| {
             let length = disk.file(node)?.bytes.len() as u64;
             let begin = at.unwrap_or(length);
             let grows = (begin + bytes.len() as u64).saturating_sub(length);
@@ -315,10 +291,7 @@ impl File {
             buffer[..count].copy_from_slice(&rest[..count]);
             count
         };
-        match &self.source {
-            Source::Disk(handle) => state::with_open(*handle, |disk, node| Ok(copy(&disk.file(node)?.bytes))),
-            Source::System(_, bytes) => Ok(copy(bytes)),
-        }
+        state::with_open(self.handle, |disk, node| Ok(copy(&disk.file(node)?.bytes)))
     }
 }
 
@@ -329,9 +302,7 @@ fn fails(one_in: u64) -> bool {
 
 impl Drop for File {
     fn drop(&mut self) {
-        if let Source::Disk(handle) = &self.source {
-            state::close(*handle);
-        }
+        state::close(self.handle);
     }
 }
 

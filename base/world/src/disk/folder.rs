@@ -1,7 +1,7 @@
 //! Folders, names and facts about files, as std has them.
 
 use super::node::Node;
-use super::state::{self, Disk, IsFolder, is_of_system};
+use super::state::{self, Disk, IsFolder};
 use super::{Permissions, PermissionsExt};
 use crate::failure::error;
 use crate::scheduler;
@@ -136,11 +136,8 @@ impl MetadataExt for Metadata {
     }
 }
 
-fn on_disk<R>(path: &Path, work: impl FnOnce(&mut Disk) -> io::Result<R>) -> io::Result<R> {
+fn on_disk<R>(work: impl FnOnce(&mut Disk) -> io::Result<R>) -> io::Result<R> {
     scheduler::point();
-    if is_of_system(path) {
-        return Err(error(io::ErrorKind::ReadOnlyFilesystem));
-    }
     state::with(work)
 }
 
@@ -150,13 +147,7 @@ fn on_disk<R>(path: &Path, work: impl FnOnce(&mut Disk) -> io::Result<R>) -> io:
 /// As std's.
 pub fn metadata(path: impl AsRef<Path>) -> io::Result<Metadata> {
     let path = path.as_ref();
-    if is_of_system(path) {
-        let found = std::fs::metadata(path)?;
-        let mode = found.permissions().mode();
-        let (length, is_folder) = (found.len(), found.is_dir());
-        return Ok(Metadata { node: 0, length, mode, links: 1, is_folder, modified: Duration::ZERO });
-    }
-    on_disk(path, |disk| {
+    on_disk(|disk| {
         let node = disk.find(path)?;
         Ok(Metadata::of(node, disk.node(node)))
     })
@@ -192,7 +183,7 @@ pub fn canonicalize(path: impl AsRef<Path>) -> io::Result<PathBuf> {
 /// As std's.
 pub fn set_permissions(path: impl AsRef<Path>, permissions: Permissions) -> io::Result<()> {
     let path = path.as_ref();
-    on_disk(path, |disk| {
+    on_disk(|disk| {
         let node = disk.find(path)?;
         disk.node(node).mode = permissions.mode();
         Ok(())
@@ -205,7 +196,7 @@ pub fn set_permissions(path: impl AsRef<Path>, permissions: Permissions) -> io::
 /// As std's.
 pub fn remove_file(path: impl AsRef<Path>) -> io::Result<()> {
     let path = path.as_ref();
-    on_disk(path, |disk| disk.remove(path, IsFolder::No))
+    on_disk(|disk| disk.remove(path, IsFolder::No))
 }
 
 /// Removes an empty folder.
@@ -214,7 +205,7 @@ pub fn remove_file(path: impl AsRef<Path>) -> io::Result<()> {
 /// As std's.
 pub fn remove_dir(path: impl AsRef<Path>) -> io::Result<()> {
     let path = path.as_ref();
-    on_disk(path, |disk| disk.remove(path, IsFolder::Yes))
+    on_disk(|disk| disk.remove(path, IsFolder::Yes))
 }
 
 /// Removes a folder with everything in it.
@@ -240,7 +231,7 @@ pub fn remove_dir_all(path: impl AsRef<Path>) -> io::Result<()> {
 /// As std's.
 pub fn rename(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
     let (from, to) = (from.as_ref(), to.as_ref());
-    on_disk(from, |disk| disk.rename(from, to))
+    on_disk(|disk| disk.rename(from, to))
 }
 
 /// Creates a folder.
@@ -289,12 +280,12 @@ impl DirBuilder {
     pub fn create(&self, path: impl AsRef<Path>) -> io::Result<()> {
         let path = path.as_ref();
         if !self.recursive {
-            return on_disk(path, |disk| disk.create_folder(path, self.mode).map(drop));
+            return on_disk(|disk| disk.create_folder(path, self.mode).map(drop));
         }
         let mut above: Vec<&Path> = path.ancestors().filter(|path| path.file_name().is_some()).collect();
         above.reverse();
         for folder in above {
-            let made = on_disk(folder, |disk| disk.create_folder(folder, self.mode).map(drop));
+            let made = on_disk(|disk| disk.create_folder(folder, self.mode).map(drop));
             match made {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists && metadata(folder)?.is_dir() => {}
                 made => made?,
@@ -369,7 +360,7 @@ impl Iterator for ReadDir {
 /// As std's.
 pub fn read_dir(path: impl AsRef<Path>) -> io::Result<ReadDir> {
     let path = path.as_ref();
-    let entries = on_disk(path, |disk| {
+    let entries = on_disk(|disk| {
         let folder = disk.find(path)?;
         if !disk.node(folder).is_folder() {
             return Err(error(io::ErrorKind::NotADirectory));

@@ -29,13 +29,6 @@ impl Default for Faults {
     }
 }
 
-/// Folders of the system, of which the product reads facts about the machine.
-const SYSTEM: [&str; 4] = ["/proc", "/sys", "/etc", "/dev"];
-
-pub(super) fn is_of_system(path: &Path) -> bool {
-    SYSTEM.iter().any(|folder| path.starts_with(folder))
-}
-
 /// The number of the root folder.
 const ROOT: u64 = 1;
 

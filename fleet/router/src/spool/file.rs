@@ -2,8 +2,8 @@
 
 use super::names::{self, Naming};
 use guira_disk::{DirBuilder, DirBuilderExt, File, FileExt, MetadataExt, OpenOptionsExt};
+use guira_sync::host;
 use guira_sync::simulated::is_planted;
-use rustix::thread::gettid;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -58,8 +58,7 @@ impl OpenLog {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => {}
         }
-        let thread = gettid().as_raw_nonzero().get();
-        let path = hour.join(place.naming.next(now, thread));
+        let path = hour.join(place.naming.next(now, host::thread()));
         let file = File::options().write(true).create_new(true).mode(0o666).open(&path)?;
         file.try_lock()?;
         if place.sync == LogSync::Always && !is_planted("delete-log-folder-unsynced") {

@@ -11,6 +11,7 @@ use guira_discovery::NameGauge;
 use guira_routing::{Outcome, RouteCount, WarmUpCount};
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::wall_clock;
+use guira_sync::host;
 use guira_sync::metrics::{Kind, Metric, Unit};
 use guira_transport::TlsCounters;
 use guira_upstream::Tko;
@@ -138,8 +139,8 @@ use Unit::{Bytes, Count, Microseconds, Seconds};
 pub(crate) const STATS: &[Stat] = &[
     text("version", "The version that clients receive: `--reported-version`.", |it| it.shared.about.version.clone()),
     text("commandargs", "The command line.", |it| it.shared.about.command_line.clone()),
-    text("pid", "Process id.", |_| std::process::id().to_string()),
-    text("parent_pid", "Process id of the parent.", |_| std::os::unix::process::parent_id().to_string()),
+    text("pid", "Process id.", |_| host::process().to_string()),
+    text("parent_pid", "Process id of the parent.", |_| host::parent().to_string()),
     gauge("time", Seconds, "Time since 1970.", |_| wall_clock().to_string()),
     gauge("uptime", Seconds, "Time since the start of the router.", |it| it.shared.about.started.age().to_string()),
     gauge("start_time", Seconds, "Start time of the router, since 1970.", |it| {

@@ -74,7 +74,7 @@ macro_rules! lines {
 lines! {
     /// The lines before the counts of commands.
     FIRST: Line always;
-    "pid", Gauge, Text, "Process id." => |_| std::process::id();
+    "pid", Gauge, Text, "Process id." => |_| guira_sync::host::process();
     "uptime", Gauge, Seconds, "Time since the start of the server." as "memcached_uptime_seconds" => |it| it.statistics.uptime().as_secs();
     "time", Gauge, Seconds, "Time since 1970." as "memcached_time_seconds" => |it| it.clock.now_unix();
     "version", Gauge, Text, "The compatible version of memcached, and Guira's version." as "memcached_version" => |_| VERSION;

@@ -14,8 +14,8 @@ use guira_contract::OptionError;
 use guira_memory::available_memory;
 use guira_roster::{Choice, MEMORY_LEAST};
 use guira_serving::{Listen, ListenTraits, Security, Speaks};
+use guira_sync::host::{self, Limit};
 use guira_transport::{Address, Resumption, TlsOptions};
-use rustix::process::{Resource, getrlimit};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -404,11 +404,11 @@ const RESERVE_LEAST: usize = 8 << 30;
 /// How much address space can be reserved for free: none where the system counts it as memory.
 pub(crate) fn address_space_to_spare(options: &Options) -> usize {
     let overcommit = guira_disk::read_to_string("/proc/sys/vm/overcommit_memory").unwrap_or_default();
-    let is_limited = |what| getrlimit(what).current.is_some();
+    let is_limited = |what| host::limit(what).is_some();
     let is_counted = overcommit.trim() == "2"
         || options.lock_memory
-        || is_limited(Resource::As)
-        || is_limited(Resource::Fsize);
+        || is_limited(Limit::AddressSpace)
+        || is_limited(Limit::FileSize);
     if is_counted { 0 } else { RESERVE_LEAST }
 }
 
