@@ -2,7 +2,7 @@
 
 use crate::config::{Config, TargetConfig};
 use crate::counters::TargetCounts;
-use crate::deliver::{Delivery, Lane, Ways};
+use crate::deliver::{Delivery, Lane, PATIENCE, Ways};
 use crate::error::{Fault, StartError};
 use crate::shared::View;
 use guira_sync::stop::Stop;
@@ -78,6 +78,7 @@ fn deliver(target: &TargetConfig, ways: Ways, lane: Arc<Lane>, stop: Stop) -> io
         ways,
         dialect: target.dialect,
         how: target.how(),
+        patience: PATIENCE,
         stop,
     };
     spawn(format!("target-{}", name(target)), move || delivery.run())

@@ -2,6 +2,7 @@
 
 use super::dialect::{DeliveryError, Dialect, How, KEY_MAX, PROBE, Tally, flush};
 use super::lane::{Lane, Round, Task};
+use super::patience::Patience;
 use crate::batch::Work;
 use crate::counters::{Flushed, Health, TargetCount, TargetCounts};
 use guira_client::text::{Connection, Target, TextError};
@@ -43,6 +44,8 @@ pub(crate) struct Delivery {
     pub(crate) dialect: Dialect,
     pub(crate) how: How,
     pub(crate) counts: Arc<TargetCounts>,
+    /// The time for which keys are sent again that the target rejects while it accepts others.
+    pub(crate) patience: Duration,
     pub(crate) stop: Stop,
 }
 
@@ -61,15 +64,21 @@ impl Delivery {
     pub(crate) fn run(self) {
         let _end = End(&self.lane);
         let mut connection = None;
+        let mut patience = Patience::new(self.patience);
         while let Some(task) = self.lane.next() {
-            if self.stop.check().is_err() || self.deliver(&task, &mut connection).is_err() {
+            if self.stop.check().is_err() || self.deliver(&task, &mut connection, &mut patience).is_err() {
                 return;
             }
             self.lane.delivered(&task);
         }
     }
 
-    fn deliver(&self, task: &Task, connection: &mut Option<Connection>) -> Result<(), Stopped> {
+    fn deliver(
+        &self,
+        task: &Task,
+        connection: &mut Option<Connection>,
+        patience: &mut Patience,
+    ) -> Result<(), Stopped> {
         if task.batches.iter().all(|batch| batch.is_empty()) {
             return Ok(());
         }
@@ -77,8 +86,9 @@ impl Delivery {
         let (mut backoff, mut failures) = (Backoff::default(), 0);
         loop {
             let was_open = connection.is_some();
-            match self.attempt(task, connection) {
+            match self.attempt(task, connection).and_then(|tally| tally.checked(patience)) {
                 Ok(tally) => {
+                    patience.end(!tally.rejected.is_empty());
                     self.count(task, &tally);
                     if failures > 0 {
                         let seconds = since.elapsed().as_secs_f64();
@@ -310,6 +320,16 @@ mod tests {
         }
 
         fn start_how(address: &str, dialect: Dialect, again_after: Option<Duration>, how: How) -> Self {
+            Running::start_patient(address, dialect, again_after, how, Duration::ZERO)
+        }
+
+        fn start_patient(
+            address: &str,
+            dialect: Dialect,
+            again_after: Option<Duration>,
+            how: How,
+            patience: Duration,
+        ) -> Self {
             let server = Target::new(address.parse().unwrap(), PATIENCE);
             let ledger = Arc::new(Ledger::new(1));
             let counts = Arc::new(TargetCounts::new("east"));
@@ -328,6 +348,7 @@ mod tests {
                 dialect,
                 how,
                 counts: counts.clone(),
+                patience,
                 stop: stop.clone(),
             };
             let thread = guira_sync::thread::spawn(|| delivery.run());
@@ -426,6 +447,26 @@ mod tests {
         let count = |counter| running.counts.get(counter);
         assert_eq!((count(TargetCount::Deletes), count(TargetCount::Hits)), (2, 1));
         assert_eq!(count(TargetCount::Rejected), 0);
+        running.end();
+    }
+
+    #[test]
+    fn keys_that_are_rejected_while_others_are_accepted_are_sent_again_for_a_while() {
+        let (listener, address) = listen();
+        let (dialect, how) = (Dialect::Classic, How::default());
+        let running = Running::start_patient(&address, dialect, None, how, PATIENCE);
+        running.delete(1, &["a", "b"]);
+        let (stream, _) = listener.accept().unwrap();
+        let rejections = "NOT_FOUND\r\nCLIENT_ERROR unauthenticated\r\n";
+        assert_eq!(serve(&stream, 2, rejections), ["delete a", "delete b"]);
+        assert_eq!(serve(&stream, 1, "NOT_FOUND\r\n"), ["delete guira-invalidator"]);
+        assert_eq!(serve(&stream, 1, "CLIENT_ERROR unauthenticated\r\n"), ["delete b"]);
+        let (stream, _) = listener.accept().unwrap();
+        assert_eq!(running.ledger.take(Duration::ZERO), None);
+        assert_eq!(serve(&stream, 2, "NOT_FOUND\r\nDELETED\r\n"), ["delete a", "delete b"]);
+        running.wait_for("1");
+        let count = |counter| running.counts.get(counter);
+        assert_eq!((count(TargetCount::Rejected), count(TargetCount::Failures)), (0, 1));
         running.end();
     }
 

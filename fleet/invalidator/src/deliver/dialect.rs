@@ -1,9 +1,11 @@
 //! The delete requests of a target, and the meaning of its replies.
 
+use super::patience::Patience;
 use guira_client::text::{Connection, TextError, is_refusal};
 use guira_protocol::MetaVerb;
 use guira_protocol::client;
 use guira_protocol::word::reply;
+use guira_sync::simulated::is_planted;
 use serde::Deserialize;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -48,6 +50,15 @@ pub(super) struct Tally {
     pub(super) rejected: Vec<usize>,
 }
 
+impl Tally {
+    /// The tally, unless keys that were rejected are to be sent again.
+    pub(super) fn checked(self, patience: &mut Patience) -> Result<Self, DeliveryError> {
+        let may_repeat = !self.rejected.is_empty() && !is_planted("rejected-once-dropped");
+        let is_repeated = may_repeat && patience.is_left();
+        if is_repeated { Err(DeliveryError::SomeRejected(self.rejected.len())) } else { Ok(self) }
+    }
+}
+
 /// Why a batch was not acknowledged.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DeliveryError {
@@ -57,6 +68,8 @@ pub(super) enum DeliveryError {
     Answer(String),
     #[error("the target rejects every delete: check its login, or whether it supports hold-off")]
     AllRejected,
+    #[error("the target rejects {0} deletes and accepts others: check the login of each server behind it")]
+    SomeRejected(usize),
 }
 
 impl DeliveryError {
@@ -68,7 +81,7 @@ impl DeliveryError {
                 error,
                 TextError::LoginFile(_) | TextError::Login(_) | TextError::TooLong | TextError::Malformed(_)
             ),
-            DeliveryError::Answer(_) | DeliveryError::AllRejected => false,
+            DeliveryError::Answer(_) | DeliveryError::AllRejected | DeliveryError::SomeRejected(_) => false,
         }
     }
 }
