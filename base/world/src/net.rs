@@ -8,6 +8,7 @@ mod datagram;
 mod descriptor;
 mod local;
 mod poll;
+mod sockets;
 mod stream;
 mod wires;
 

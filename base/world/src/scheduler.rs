@@ -9,6 +9,7 @@ use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
@@ -148,13 +149,14 @@ struct World {
     /// Called for each process that is killed.
     at_ends: Vec<fn(Process)>,
     panics: Vec<(String, String)>,
-    /// Distinguishes the worlds of a thread.
-    number: u64,
 }
 
 thread_local! {
     static WORLDS: Cell<u64> = const { Cell::new(0) };
-    static WORLD: RefCell<Option<World>> = const { RefCell::new(None) };
+    /// The number of the world that runs; 0 if none does.
+    static NUMBER: Cell<u64> = const { Cell::new(0) };
+    /// Not dropped with the thread: without that, std finds the state of a thread at once.
+    static WORLD: RefCell<Option<ManuallyDrop<World>>> = const { RefCell::new(None) };
 }
 
 fn with<R>(work: impl FnOnce(&mut World) -> R) -> R {
@@ -179,9 +181,12 @@ pub fn run<R: 'static>(options: Options, main: impl FnOnce() -> R + 'static) -> 
         processes: vec![Fate::default()],
         at_ends: Vec::new(),
         panics: Vec::new(),
-        number: WORLDS.replace(WORLDS.get() + 1),
     };
-    WORLD.with_borrow_mut(|slot| assert!(slot.replace(world).is_none(), "a world runs already"));
+    WORLD.with_borrow_mut(|slot| {
+        assert!(slot.replace(ManuallyDrop::new(world)).is_none(), "a world runs already");
+    });
+    WORLDS.set(WORLDS.get() + 1);
+    NUMBER.set(WORLDS.get());
     let result = std::rc::Rc::new(RefCell::new(None));
     let first = {
         let result = result.clone();
@@ -191,7 +196,8 @@ pub fn run<R: 'static>(options: Options, main: impl FnOnce() -> R + 'static) -> 
         })
     };
     while !has_ended(first) && step() {}
-    let world = WORLD.take().expect("it was put there");
+    let world = ManuallyDrop::into_inner(WORLD.take().expect("it was put there"));
+    NUMBER.set(0);
     let stuck = world.tasks.iter().filter(|task| task.is_waiting && task.coroutine.is_some());
     let is_stuck = result.borrow().is_none() && world.ready.is_empty() && world.timers.queue.is_empty();
     let outcome = Outcome {
@@ -396,7 +402,7 @@ pub fn now() -> Duration {
 /// The time, if a world runs in this thread.
 #[cfg(guira_simulated)]
 pub(crate) fn now_in_world() -> Option<Duration> {
-    let now = |world: &RefCell<Option<World>>| Some(world.try_borrow().ok()?.as_ref()?.now);
+    let now = |world: &RefCell<Option<ManuallyDrop<World>>>| Some(world.try_borrow().ok()?.as_ref()?.now);
     WORLD.try_with(now).ok().flatten().map(Duration::from_nanos)
 }
 
@@ -414,7 +420,8 @@ pub fn call_after(time: Duration, work: impl FnOnce() + 'static) {
 pub fn point() {
     let switches = WORLD.with_borrow_mut(|world| {
         let Some(world) = world else { return false };
-        world.running.is_some() && world.random.below(world.options.switch_every) == 0
+        let switch_every = world.options.switch_every;
+        world.running.is_some() && world.random.below(switch_every) == 0
     });
     if switches {
         yield_now();
@@ -424,7 +431,8 @@ pub fn point() {
 pub fn yield_now() {
     let running = WORLD.with_borrow_mut(|world| {
         let world = world.as_mut()?;
-        world.ready.extend(world.running);
+        let running = world.running;
+        world.ready.extend(running);
         world.running
     });
     if running.is_some() {
@@ -475,7 +483,7 @@ pub(crate) fn wake(ticket: Ticket) {
 
 /// State of a world that another module keeps. Each world begins with its default.
 #[derive(Debug)]
-pub(crate) struct Own<T>(RefCell<Option<(u64, T)>>);
+pub(crate) struct Own<T>(RefCell<Option<(u64, ManuallyDrop<T>)>>);
 
 impl<T: Default> Own<T> {
     pub(crate) const fn new() -> Self {
@@ -484,16 +492,14 @@ impl<T: Default> Own<T> {
 
     /// The state of this world. `begin` is called when it is made.
     pub(crate) fn with<R>(&self, begin: fn(), work: impl FnOnce(&mut T) -> R) -> R {
-        // Values that are dropped after the world still find its state.
-        let number = WORLD.with_borrow(|world| world.as_ref().map(|world| world.number));
+        let number = NUMBER.get();
         let mut slot = self.0.borrow_mut();
-        if slot.is_none() || number.is_some_and(|number| slot.as_ref().is_some_and(|(of, _)| *of != number)) {
-            *slot = Some((number.unwrap_or(0), T::default()));
-            if number.is_some() {
-                begin();
-            }
+        // Values that are dropped after the world still find its state.
+        if number != 0 && slot.as_ref().is_none_or(|(of, _)| *of != number) {
+            let last = slot.replace((number, ManuallyDrop::new(T::default())));
+            drop(last.map(|(_, state)| ManuallyDrop::into_inner(state)));
+            begin();
         }
-        let (_, state) = slot.get_or_insert_with(Default::default);
-        work(state)
+        work(&mut slot.get_or_insert_with(|| (0, ManuallyDrop::new(T::default()))).1)
     }
 }

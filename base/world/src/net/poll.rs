@@ -1,6 +1,6 @@
 //! Waiting for events of several sockets, level-triggered.
 
-use super::wires::{self, Kind};
+use super::wires::{self, Kind, Net};
 use crate::failure::error;
 use crate::scheduler::{self, Woken};
 use crate::wait::Waiters;
@@ -45,7 +45,7 @@ impl Poll {
     pub fn set(&self, source: impl AsFd, token: u64, interest: Ready) -> io::Result<()> {
         let fd = source.as_fd().as_raw_fd();
         let is_known = wires::with(|net| {
-            let socket = net.sockets.get_mut(&fd)?;
+            let socket = net.sockets.get_mut(fd)?;
             if !socket.polls.iter().any(|bell| Arc::ptr_eq(bell, &self.bell)) {
                 socket.polls.push(self.bell.clone());
             }
@@ -68,7 +68,7 @@ impl Poll {
 
     fn forget(&self, fd: i32) {
         wires::with(|net| {
-            if let Some(socket) = net.sockets.get_mut(&fd) {
+            if let Some(socket) = net.sockets.get_mut(fd) {
                 socket.polls.retain(|bell| !Arc::ptr_eq(bell, &self.bell));
             }
         });
@@ -92,10 +92,14 @@ impl Poll {
     }
 
     fn events(&self) -> Vec<(u64, Ready)> {
+        wires::with(|net| self.events_of(net))
+    }
+
+    fn events_of(&self, net: &Net) -> Vec<(u64, Ready)> {
         let mut events = Vec::new();
         // A socket that was closed is no source any more.
         self.sources().retain(|fd, (token, interest)| {
-            let Some(ready) = ready(*fd) else { return false };
+            let Some(ready) = ready(net, *fd) else { return false };
             let wanted = Ready {
                 read: ready.read && interest.read,
                 write: ready.write && interest.write,
@@ -129,20 +133,17 @@ pub fn wait_for(sources: &[(BorrowedFd<'_>, Ready)], limit: Option<Duration>) ->
     poll.wait(limit).len()
 }
 
-fn ready(fd: i32) -> Option<Ready> {
-    wires::with(|net| {
-        let window = net.window();
-        let socket = net.sockets.get(&fd)?;
-        Some(match &socket.kind {
-            Kind::Listener { waiting } => Ready { read: !waiting.is_empty(), write: false, failed: false },
-            Kind::Connecting => Ready::default(),
-            Kind::Bell { is_rung } => Ready { read: *is_rung, write: false, failed: false },
-            Kind::Failed(_) => Ready { read: true, write: true, failed: true },
-            Kind::Connected { peer } => {
-                let read = !socket.flow.received.is_empty() || socket.flow.has_ended;
-                let write = net.sockets.get(peer).is_none_or(|other| other.flow.room(window) > 0);
-                Ready { read, write, failed: false }
-            }
-        })
+fn ready(net: &Net, fd: i32) -> Option<Ready> {
+    let socket = net.sockets.get(fd)?;
+    Some(match &socket.kind {
+        Kind::Listener { waiting } => Ready { read: !waiting.is_empty(), write: false, failed: false },
+        Kind::Connecting => Ready::default(),
+        Kind::Bell { is_rung } => Ready { read: *is_rung, write: false, failed: false },
+        Kind::Failed(_) => Ready { read: true, write: true, failed: true },
+        Kind::Connected { peer } => {
+            let read = !socket.flow.received.is_empty() || socket.flow.has_ended;
+            let write = net.sockets.get(*peer).is_none_or(|other| other.flow.room(net.window()) > 0);
+            Ready { read, write, failed: false }
+        }
     })
 }

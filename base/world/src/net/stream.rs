@@ -49,7 +49,7 @@ impl Handle {
             if !is_blocked || self.is_nonblocking.load(Ordering::Relaxed) {
                 return result;
             }
-            let waiters = wires::with(|net| net.sockets.get(&self.fd).map(|socket| socket.waiters.clone()));
+            let waiters = wires::with(|net| net.sockets.get(self.fd).map(|socket| socket.waiters.clone()));
             let Some(waiters) = waiters else { return result };
             waiters.enter();
             let limit = timeout.map(|end| end.saturating_sub(scheduler::now()));
@@ -127,7 +127,7 @@ impl TcpStream {
     }
 
     fn state(&self) -> State {
-        wires::with(|net| match net.sockets.get_mut(&self.0.fd).map(|socket| &mut socket.kind) {
+        wires::with(|net| match net.sockets.get_mut(self.0.fd).map(|socket| &mut socket.kind) {
             Some(wires::Kind::Connecting) => State::Connecting,
             Some(wires::Kind::Failed(error)) => State::Failed(error.take()),
             Some(wires::Kind::Connected { .. } | wires::Kind::Listener { .. } | wires::Kind::Bell { .. }) => {
@@ -192,7 +192,7 @@ impl TcpStream {
             wires::end(self.0.fd);
         }
         if how != Shutdown::Write {
-            wires::with(|net| net.sockets.get_mut(&self.0.fd).map(|socket| socket.flow.has_ended = true));
+            wires::with(|net| net.sockets.get_mut(self.0.fd).map(|socket| socket.flow.has_ended = true));
         }
         Ok(())
     }
@@ -202,7 +202,7 @@ impl TcpStream {
     /// # Errors
     /// If there is no connection any more.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
-        let remote = wires::with(|net| net.sockets.get(&self.0.fd).map(|socket| socket.remote));
+        let remote = wires::with(|net| net.sockets.get(self.0.fd).map(|socket| socket.remote));
         remote.ok_or_else(|| error(io::ErrorKind::NotConnected))
     }
 
@@ -211,7 +211,7 @@ impl TcpStream {
     /// # Errors
     /// If there is no connection any more.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        let local = wires::with(|net| net.sockets.get(&self.0.fd).map(|socket| socket.local));
+        let local = wires::with(|net| net.sockets.get(self.0.fd).map(|socket| socket.local));
         local.ok_or_else(|| error(io::ErrorKind::NotConnected))
     }
 
@@ -299,7 +299,7 @@ impl TcpListener {
     /// # Errors
     /// None.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        let local = wires::with(|net| net.sockets.get(&self.0.fd).map(|socket| socket.local));
+        let local = wires::with(|net| net.sockets.get(self.0.fd).map(|socket| socket.local));
         local.ok_or_else(|| error(io::ErrorKind::NotConnected))
     }
 

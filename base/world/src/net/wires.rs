@@ -1,5 +1,6 @@
 //! The state of all sockets of the world.
 
+use super::sockets::Sockets;
 use crate::failure::error;
 use crate::scheduler::{self, Own, Process};
 use crate::wait::Waiters;
@@ -33,8 +34,6 @@ impl Default for Faults {
 
 /// A packet that cannot pass is sent again after this time.
 const AGAIN: Duration = Duration::from_millis(200);
-/// The first number of a socket: no descriptor of the system has it.
-const FIRST: i32 = 1 << 24;
 /// Connections that wait to be accepted.
 const BACKLOG: usize = 128;
 const PORTS: u16 = 32_768;
@@ -84,7 +83,7 @@ pub(super) struct Socket {
 
 #[derive(Debug, Default)]
 pub(super) struct Net {
-    pub(super) sockets: BTreeMap<i32, Socket>,
+    pub(super) sockets: Sockets,
     listeners: BTreeMap<SocketAddr, i32>,
     hosts: BTreeMap<Process, IpAddr>,
     /// Where sockets with names of files listen.
@@ -93,7 +92,6 @@ pub(super) struct Net {
     /// Addresses at which the listener of another address accepts.
     redirected: BTreeMap<SocketAddr, SocketAddr>,
     faults: Faults,
-    next: i32,
     port: u16,
 }
 
@@ -136,8 +134,7 @@ pub fn redirect(from: SocketAddr, to: Option<SocketAddr>) {
             Some(to) => net.redirected.insert(from, to),
             None => net.redirected.remove(&from),
         };
-        let of_address = net.sockets.iter().filter(|(_, socket)| socket.local == from);
-        of_address.map(|(fd, _)| *fd).collect::<Vec<_>>()
+        net.sockets.select(|socket| socket.local == from)
     });
     connections.into_iter().for_each(break_off);
 }
@@ -182,11 +179,11 @@ impl Net {
     }
 
     fn of(&self, process: Process) -> Vec<i32> {
-        self.sockets.iter().filter(|(_, socket)| socket.process == process).map(|(fd, _)| *fd).collect()
+        self.sockets.select(|socket| socket.process == process)
     }
 
     fn forget(&mut self, fd: i32) -> Option<Socket> {
-        let socket = self.sockets.remove(&fd)?;
+        let socket = self.sockets.remove(fd)?;
         if matches!(socket.kind, Kind::Listener { .. }) {
             self.listeners.remove(&socket.local);
         }
@@ -194,11 +191,8 @@ impl Net {
     }
 
     fn add(&mut self, local: SocketAddr, remote: SocketAddr, kind: Kind, process: Process) -> i32 {
-        self.next += 1;
-        let fd = FIRST + self.next;
         let (flow, waiters, polls) = (Flow::default(), Arc::default(), Vec::new());
-        self.sockets.insert(fd, Socket { process, local, remote, kind, flow, handles: 1, waiters, polls });
-        fd
+        self.sockets.add(Socket { process, local, remote, kind, flow, handles: 1, waiters, polls })
     }
 
     fn free_port(&mut self) -> u16 {
@@ -210,7 +204,7 @@ impl Net {
 /// Wakes what waits for a change of a socket.
 fn notify(fd: i32) {
     let waiters = with(|net| {
-        let socket = net.sockets.get(&fd)?;
+        let socket = net.sockets.get(fd)?;
         Some(std::iter::once(&socket.waiters).chain(&socket.polls).cloned().collect::<Vec<_>>())
     });
     waiters.into_iter().flatten().for_each(|waiters| waiters.wake_all());
@@ -258,7 +252,7 @@ pub(super) fn bell() -> i32 {
 /// Rings a bell, or resets it.
 pub(super) fn set_bell(fd: i32, rings: bool) {
     with(|net| {
-        if let Some(Kind::Bell { is_rung }) = net.sockets.get_mut(&fd).map(|socket| &mut socket.kind) {
+        if let Some(Kind::Bell { is_rung }) = net.sockets.get_mut(fd).map(|socket| &mut socket.kind) {
             *is_rung = rings;
         }
     });
@@ -274,7 +268,7 @@ pub(super) fn pair() -> (i32, i32) {
     with(|net| {
         let one = net.add(host, host, Kind::Connecting, process);
         let other = net.add(host, host, Kind::Connected { peer: one }, process);
-        if let Some(socket) = net.sockets.get_mut(&one) {
+        if let Some(socket) = net.sockets.get_mut(one) {
             socket.kind = Kind::Connected { peer: other };
         }
         (one, other)
@@ -292,13 +286,13 @@ pub(super) fn connect(remote: SocketAddr) -> i32 {
         let accepted = with(|net| {
             let listening = net.redirected.get(&remote).unwrap_or(&remote);
             let listener = *net.listeners.get(listening)?;
-            let process = net.sockets.get(&listener)?.process;
-            let Kind::Listener { waiting } = &net.sockets.get(&listener)?.kind else { return None };
+            let process = net.sockets.get(listener)?.process;
+            let Kind::Listener { waiting } = &net.sockets.get(listener)?.kind else { return None };
             if waiting.len() >= BACKLOG || scheduler::is_dead(process) {
                 return None;
             }
             let other = net.add(remote, local, Kind::Connected { peer: fd }, process);
-            let Kind::Listener { waiting } = &mut net.sockets.get_mut(&listener)?.kind else { return None };
+            let Kind::Listener { waiting } = &mut net.sockets.get_mut(listener)?.kind else { return None };
             waiting.push_back(other);
             Some((listener, other))
         });
@@ -307,7 +301,7 @@ pub(super) fn connect(remote: SocketAddr) -> i32 {
         }
         travel(remote.ip(), local.ip(), latency(), move || {
             with(|net| {
-                if let Some(socket) = net.sockets.get_mut(&fd) {
+                if let Some(socket) = net.sockets.get_mut(fd) {
                     socket.kind = match accepted {
                         Some((_, peer)) => Kind::Connected { peer },
                         None => Kind::Failed(Some(io::ErrorKind::ConnectionRefused)),
@@ -323,9 +317,9 @@ pub(super) fn connect(remote: SocketAddr) -> i32 {
 /// The next connection of a listener.
 pub(super) fn accept(fd: i32) -> Option<(i32, SocketAddr)> {
     with(|net| {
-        let Kind::Listener { waiting } = &mut net.sockets.get_mut(&fd)?.kind else { return None };
+        let Kind::Listener { waiting } = &mut net.sockets.get_mut(fd)?.kind else { return None };
         let accepted = waiting.pop_front()?;
-        Some((accepted, net.sockets.get(&accepted)?.remote))
+        Some((accepted, net.sockets.get(accepted)?.remote))
     })
 }
 
@@ -337,7 +331,7 @@ fn blocked() -> io::Error {
 pub(super) fn send(fd: i32, bytes: &[u8]) -> io::Result<usize> {
     let (peer, local, remote, faults) = with(|net| {
         let faults = net.faults;
-        let socket = net.sockets.get_mut(&fd).ok_or_else(|| error(io::ErrorKind::BrokenPipe))?;
+        let socket = net.sockets.get_mut(fd).ok_or_else(|| error(io::ErrorKind::BrokenPipe))?;
         match &mut socket.kind {
             Kind::Connected { peer } => Ok((*peer, socket.local.ip(), socket.remote.ip(), faults)),
             Kind::Failed(fault) => Err(error(fault.take().unwrap_or(io::ErrorKind::BrokenPipe))),
@@ -349,7 +343,7 @@ pub(super) fn send(fd: i32, bytes: &[u8]) -> io::Result<usize> {
         break_off(fd);
         return Err(error(io::ErrorKind::ConnectionReset));
     }
-    let room = with(|net| match net.sockets.get_mut(&peer) {
+    let room = with(|net| match net.sockets.get_mut(peer) {
         Some(other) if other.flow.is_closed => Err(error(io::ErrorKind::BrokenPipe)),
         Some(other) => Ok(faults.window.saturating_sub(other.flow.on_the_way + other.flow.received.len())),
         // The other end is gone without a word.
@@ -370,14 +364,14 @@ pub(super) fn send(fd: i32, bytes: &[u8]) -> io::Result<usize> {
 fn dispatch(fd: i32, peer: i32, (local, remote): (IpAddr, IpAddr), packet: Option<Vec<u8>>) {
     let (time, now) = (latency(), scheduler::now());
     let arrival = with(|net| {
-        let Some(other) = net.sockets.get_mut(&peer) else { return now + time };
+        let Some(other) = net.sockets.get_mut(peer) else { return now + time };
         other.flow.on_the_way += packet.as_ref().map_or(0, Vec::len);
         other.flow.packets.push_back(packet);
         other.flow.last = other.flow.last.max(now + time);
         other.flow.last
     });
     travel(local, remote, arrival - now, move || {
-        let is_there = with(|net| net.sockets.get_mut(&peer).map(|other| other.flow.arrive()).is_some());
+        let is_there = with(|net| net.sockets.get_mut(peer).map(|other| other.flow.arrive()).is_some());
         if is_there {
             notify(peer);
         } else {
@@ -388,7 +382,7 @@ fn dispatch(fd: i32, peer: i32, (local, remote): (IpAddr, IpAddr), packet: Optio
 
 pub(super) fn receive(fd: i32, buffer: &mut [u8]) -> io::Result<usize> {
     let (length, peer) = with(|net| {
-        let socket = net.sockets.get_mut(&fd).ok_or_else(|| error(io::ErrorKind::NotConnected))?;
+        let socket = net.sockets.get_mut(fd).ok_or_else(|| error(io::ErrorKind::NotConnected))?;
         let peer = match &mut socket.kind {
             Kind::Connected { peer } => *peer,
             Kind::Failed(error) => {
@@ -401,9 +395,11 @@ pub(super) fn receive(fd: i32, buffer: &mut [u8]) -> io::Result<usize> {
         if length == 0 && !buffer.is_empty() && !socket.flow.has_ended {
             return Err(blocked());
         }
-        for (to, byte) in buffer.iter_mut().zip(received.drain(..length)) {
-            *to = byte;
-        }
+        let (first, second) = received.as_slices();
+        let split = first.len().min(length);
+        buffer[..split].copy_from_slice(&first[..split]);
+        buffer[split..length].copy_from_slice(&second[..length - split]);
+        received.drain(..length);
         Ok((length, peer))
     })?;
     if length > 0 {
@@ -416,7 +412,7 @@ pub(super) fn receive(fd: i32, buffer: &mut [u8]) -> io::Result<usize> {
 /// Ends the sender's direction. The other end is notified after the bytes on the way.
 pub(super) fn end(fd: i32) {
     let found = with(|net| {
-        let socket = net.sockets.get(&fd)?;
+        let socket = net.sockets.get(fd)?;
         let Kind::Connected { peer } = socket.kind else { return None };
         Some((peer, (socket.local.ip(), socket.remote.ip())))
     });
@@ -428,7 +424,7 @@ pub(super) fn end(fd: i32) {
 /// Both ends see the connection reset, the other one after a while.
 pub(super) fn break_off(fd: i32) {
     let found = with(|net| {
-        let socket = net.sockets.get_mut(&fd)?;
+        let socket = net.sockets.get_mut(fd)?;
         let Kind::Connected { peer } = socket.kind else { return None };
         socket.kind = Kind::Failed(Some(io::ErrorKind::ConnectionReset));
         Some((peer, socket.local.ip(), socket.remote.ip()))
@@ -437,7 +433,7 @@ pub(super) fn break_off(fd: i32) {
     notify(fd);
     travel(local, remote, latency(), move || {
         with(|net| {
-            net.sockets.get_mut(&peer).map(|other| {
+            net.sockets.get_mut(peer).map(|other| {
                 other.kind = Kind::Failed(Some(io::ErrorKind::ConnectionReset));
                 other.flow.received.clear();
             })
@@ -449,20 +445,20 @@ pub(super) fn break_off(fd: i32) {
 /// The error of a socket since the previous call.
 pub fn take_error(source: impl AsFd) -> Option<io::Error> {
     let fd = source.as_fd().as_raw_fd();
-    with(|net| match net.sockets.get_mut(&fd).map(|socket| &mut socket.kind) {
+    with(|net| match net.sockets.get_mut(fd).map(|socket| &mut socket.kind) {
         Some(Kind::Failed(error)) => error.take().map(io::Error::from),
         _ => None,
     })
 }
 
 pub(super) fn share(fd: i32) {
-    with(|net| net.sockets.get_mut(&fd).map(|socket| socket.handles += 1));
+    with(|net| net.sockets.get_mut(fd).map(|socket| socket.handles += 1));
 }
 
 /// A handle is dropped; with the last one, the socket is closed.
 pub(super) fn drop_handle(fd: i32) {
     let is_last = with(|net| {
-        net.sockets.get_mut(&fd).is_some_and(|socket| {
+        net.sockets.get_mut(fd).is_some_and(|socket| {
             socket.handles -= 1;
             socket.handles == 0
         })
@@ -474,7 +470,7 @@ pub(super) fn drop_handle(fd: i32) {
 
 fn close(fd: i32) {
     let has_unread = with(|net| {
-        let socket = net.sockets.get_mut(&fd)?;
+        let socket = net.sockets.get_mut(fd)?;
         socket.flow.is_closed = true;
         Some(!socket.flow.received.is_empty())
     });

@@ -11,6 +11,7 @@ use guira_sync::clock::Stopwatch;
 use guira_transport::{TlsConnector, TlsError, TlsName};
 use rustls::{ClientConnection, StreamOwned};
 
+use super::input::Input;
 use super::{Endpoint, Login, LoginError, Socket};
 use crate::tls::Trust;
 
@@ -25,9 +26,6 @@ const CHUNK: usize = 64 << 10;
 
 /// The most bytes that are read at once, except for the rest of a longer value.
 const READ: usize = 8 << 10;
-
-/// The input buffer shrinks to this size after a long value.
-const KEPT_MAX: usize = 1 << 20;
 
 /// The most lines of one answer to `stats`: four for each of a million connections.
 const STATS_MAX: usize = 4 << 20;
@@ -213,9 +211,7 @@ impl Pace {
 /// A connection to a server. Drop it after an error.
 pub struct Connection {
     wire: Box<dyn Wire>,
-    /// The input. The bytes before `at` were taken.
-    input: Vec<u8>,
-    at: usize,
+    input: Input,
     timeout: Duration,
     /// The pace of a batch whose replies share one timeout.
     batch_pace: Option<Pace>,
@@ -247,7 +243,7 @@ impl Connection {
                 Box::new(StreamOwned::new(session, socket))
             }
         };
-        let mut opened = Self { wire, input: Vec::new(), at: 0, timeout: target.timeout, batch_pace: None };
+        let mut opened = Self { wire, input: Input::default(), timeout: target.timeout, batch_pace: None };
         if let Some(login) = login {
             opened.send(&login.request())?;
             let reply = opened.reply()?;
@@ -290,21 +286,14 @@ impl Connection {
 
     /// Waits for more input, and reads at most `most` bytes.
     fn fill(&mut self, most: usize, pace: &mut Pace) -> Result<(), TextError> {
-        self.input.drain(..self.at);
-        self.at = 0;
-        if self.input.len() < KEPT_MAX {
-            self.input.shrink_to(KEPT_MAX);
-        }
-        let filled = self.input.len();
-        self.input.resize(filled + most, 0);
+        let space = self.input.space(most);
         let read = loop {
-            match self.wire.read(&mut self.input[filled..]) {
+            match self.wire.read(space) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                read => break read,
+                read => break read?,
             }
         };
-        self.input.truncate(filled + read.as_ref().copied().unwrap_or(0));
-        let read = read?;
+        self.input.add(read);
         let is_late = self.batch_pace.as_mut().unwrap_or(pace).is_late(read, self.timeout);
         match read {
             0 => Err(TextError::Closed),
@@ -329,7 +318,7 @@ impl Connection {
     pub fn reply_up_to(&mut self, value_max: u32) -> Result<Reply<'_>, TextError> {
         let mut pace = Pace::start();
         let taken = loop {
-            let input = &self.input[self.at..];
+            let input = self.input.rest();
             match client::read(input, value_max) {
                 client::Read::Reply(_, taken) => break taken,
                 client::Read::Unfinished(wanted) => {
@@ -340,9 +329,7 @@ impl Connection {
                 client::Read::Broken => return Err(malformed(input)),
             }
         };
-        let at = self.at;
-        self.at += taken;
-        let input = &self.input[at..];
+        let input = self.input.take(taken);
         match client::read(input, value_max) {
             client::Read::Reply(reply, _) => Ok(reply),
             _ => Err(malformed(input)),
@@ -356,15 +343,13 @@ impl Connection {
     pub fn line(&mut self) -> Result<&[u8], TextError> {
         let mut pace = Pace::start();
         let (length, taken) = loop {
-            match client::line(&self.input[self.at..], LINE_MAX) {
+            match client::line(self.input.rest(), LINE_MAX) {
                 Ok(Some((line, taken))) => break (line.len(), taken),
                 Ok(None) => self.fill(READ, &mut pace)?,
                 Err(client::LineTooLong) => return Err(TextError::TooLong),
             }
         };
-        let at = self.at;
-        self.at += taken;
-        Ok(&self.input[at..at + length])
+        Ok(&self.input.take(taken)[..length])
     }
 
     /// Sends `stats`, or `stats GROUP` if `group` is not empty, and passes each name and value to

@@ -4,6 +4,7 @@
 
 mod connection;
 mod endpoint;
+mod input;
 mod listener;
 mod login;
 mod refusal;

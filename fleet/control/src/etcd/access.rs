@@ -9,6 +9,8 @@ use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConf
 
 /// How long a connection may take.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
+/// Bytes of the buffer for each direction of a connection: requests and most replies are shorter.
+const BUFFER: usize = 16 << 10;
 
 #[derive(Clone, Debug)]
 pub struct EtcdOptions {
@@ -57,6 +59,8 @@ impl EtcdOptions {
             .http_status_as_error(false)
             .max_redirects(0)
             .timeout_connect(Some(CONNECT_MAX))
+            .input_buffer_size(BUFFER)
+            .output_buffer_size(BUFFER)
             .tls_config(tls.build());
         // A proxy of the environment is for hosts outside.
         let config = config.proxy(None).build();
