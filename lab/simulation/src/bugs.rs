@@ -24,7 +24,7 @@ const fn of_membership(name: &'static str) -> Bug {
     Bug { name, scenario: Scenario::Membership }
 }
 
-pub(crate) const BUGS: [Bug; 29] = [
+pub(crate) const BUGS: [Bug; 30] = [
     of_region("position-unsynced"),
     of_region("position-early"),
     of_region("spool-unsynced"),
@@ -46,6 +46,7 @@ pub(crate) const BUGS: [Bug; 29] = [
     of_region("hold-off-lost-with-connection"),
     of_region("refused-deletes-dropped"),
     of_region("rejected-once-dropped"),
+    of_region("rejected-by-one-dropped"),
     Bug { name: "failed-mark-ignored", scenario: Scenario::Regions },
     Bug { name: "markers-not-settled", scenario: Scenario::Regions },
     of_pools("moved-keys-not-held-off"),

@@ -265,8 +265,11 @@ impl Swarm {
             Fault::Isolation => isolate(place, hosts, random),
             Fault::Clock => disturb_clock(place, random),
             Fault::Impostor => {
+                let are_all = random.below(2) == 0;
                 let nodes = running.iter().filter(|it| it.program.is_node());
-                replace(nodes.map(|it| server(it.host)).collect(), random);
+                let nodes = nodes.filter(|_| are_all || random.below(2) == 0);
+                let nodes: Vec<SocketAddr> = nodes.map(|it| server(it.host)).collect();
+                replace(nodes, random);
             }
             // The scenario does it.
             Fault::NoLeader | Fault::Lag | Fault::Move => {}

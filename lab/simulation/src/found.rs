@@ -31,7 +31,7 @@ pub(crate) enum Fault {
     Clock,
     /// A replica does not apply the master's changes for some seconds.
     Lag,
-    /// A server that refuses all requests has the addresses of all nodes for some time.
+    /// A server that refuses all requests has the addresses of all or some nodes for some time.
     Impostor,
     /// A pool changes its size, or one of its servers.
     Move,

@@ -53,7 +53,8 @@ pub(super) struct Tally {
 impl Tally {
     /// The tally, unless keys that were rejected are to be sent again.
     pub(super) fn checked(self, patience: &mut Patience) -> Result<Self, DeliveryError> {
-        let may_repeat = !self.rejected.is_empty() && !is_planted("rejected-once-dropped");
+        let is_planted = is_planted("rejected-once-dropped") || is_planted("rejected-by-one-dropped");
+        let may_repeat = !self.rejected.is_empty() && !is_planted;
         let is_repeated = may_repeat && patience.is_left();
         if is_repeated { Err(DeliveryError::SomeRejected(self.rejected.len())) } else { Ok(self) }
     }
