@@ -178,6 +178,11 @@ impl ProbeSchedule {
         ProbeSchedule { next_ms: now_ms + u64::from(gap_ms), gap_ms }
     }
 
+    /// The next probe is sent now, whenever it was due.
+    pub fn hasten(&mut self, now_ms: u64) {
+        self.next_ms = now_ms;
+    }
+
     /// A probe is sent now: the next gap is half as long again, plus a random part, so that servers
     /// that have failed together are not probed together.
     pub fn advance(&mut self, now_ms: u64, options: &HealthOptions, random: u32) {

@@ -145,8 +145,11 @@ fn spoil_disk(place: IpAddr, faults: disk::Faults, random: &mut Random) {
     });
 }
 
-/// A server that refuses all requests has the addresses of nodes for some time. The nodes keep their items.
-fn replace(nodes: Vec<SocketAddr>, random: &mut Random) {
+/// A server that refuses all requests has the addresses of all or some nodes for some time. The nodes keep their items.
+fn replace(mut nodes: Vec<SocketAddr>, random: &mut Random) {
+    if random.below(2) == 0 {
+        nodes.retain(|_| random.below(2) == 0);
+    }
     nodes.iter().for_each(|node| net::redirect(*node, Some(refuser::address())));
     later(random, move || {
         nodes.iter().for_each(|node| net::redirect(*node, None));
@@ -265,11 +268,8 @@ impl Swarm {
             Fault::Isolation => isolate(place, hosts, random),
             Fault::Clock => disturb_clock(place, random),
             Fault::Impostor => {
-                let are_all = random.below(2) == 0;
                 let nodes = running.iter().filter(|it| it.program.is_node());
-                let nodes = nodes.filter(|_| are_all || random.below(2) == 0);
-                let nodes: Vec<SocketAddr> = nodes.map(|it| server(it.host)).collect();
-                replace(nodes, random);
+                replace(nodes.map(|it| server(it.host)).collect(), random);
             }
             // The scenario does it.
             Fault::NoLeader | Fault::Lag | Fault::Move => {}

@@ -100,7 +100,7 @@ impl Driver {
                 Job::Stop => next = Next::End,
             }
         }
-        self.session.core.probe();
+        self.session.probe();
         // Only this thread uses the window: if it is full, some keys are in flight.
         let places = self.work.start(&mut self.session, &self.window);
         debug_assert_eq!(places, Places::Enough, "the window has room for a key if none is under way");

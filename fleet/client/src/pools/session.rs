@@ -133,13 +133,21 @@ impl Session {
             self.close(server, Fault::Closed);
         }
         self.turn(Duration::ZERO)?;
-        self.core.probe();
+        self.probe();
         // Probes are sent now: a call whose servers are out of service ends at once, and the next
         // call may come much later.
         if !is_planted("client-probe-unsent") {
             self.flush();
         }
         Ok(())
+    }
+
+    /// Begins the probes that are due, over new connections where the old ones may be dead.
+    pub(super) fn probe(&mut self) {
+        for server in self.core.unanswered() {
+            self.close(server, Fault::Closed);
+        }
+        self.core.probe();
     }
 
     /// Sets the time of the requests that follow.

@@ -60,6 +60,8 @@ pub(super) struct Pipeline {
     requests: InFlight<Outstanding>,
     opaque: u32,
     next: Next,
+    /// Whether a probe without a reply was sent over a connection that was open before.
+    has_old_probe: bool,
     /// When the server last sent or received a long message.
     burst_ms: u64,
 }
@@ -128,6 +130,7 @@ impl Pipeline {
 
     pub(super) fn push_probe(&mut self, now_ms: u64, connected: Connected, era: Era) {
         self.bytes.extend_from_slice(META_NOOP);
+        self.has_old_probe = connected == Connected::Yes;
         let is_sent = connected == Connected::Yes || is_planted("client-probe-unsent");
         let kind = Kind::Probe { is_sent };
         self.push_outstanding(Outstanding { kind, opaque: self.opaque, since_ms: now_ms, era });
@@ -186,6 +189,15 @@ impl Pipeline {
         self.requests.waiting()
     }
 
+    /// Whether the oldest request has timed out and still has no reply.
+    pub(super) fn has_unanswered(&self) -> bool {
+        self.requests.has_timed_out()
+    }
+
+    pub(super) fn has_old_probe(&self) -> bool {
+        self.has_old_probe
+    }
+
     /// The next reply in `input`.
     pub(super) fn next<'i>(&mut self, input: &'i [u8]) -> Parsed<'i> {
         if self.next == Next::Unknown {
@@ -212,6 +224,7 @@ impl Pipeline {
                 return Parsed::Invalid;
             }
             self.requests.complete();
+            self.has_old_probe = false;
             return Parsed::ProbeReply(length);
         };
         let Some(said) = text::read(op, dialect, line, value) else { return Parsed::Invalid };
@@ -285,7 +298,7 @@ impl Pipeline {
         self.requests.clear();
         self.bytes.clear();
         self.stores.clear();
-        (self.sent, self.next) = (0, Next::Reply);
+        (self.sent, self.next, self.has_old_probe) = (0, Next::Reply, false);
         failed
     }
 }

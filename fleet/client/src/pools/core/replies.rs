@@ -121,6 +121,13 @@ impl Core {
             Fault::Invalid => (Outcome::RemoteError, it.known.health.record_soft_failure(&HEALTH)),
         };
         it.begin_probes(prober, now_ms);
+        // The server may have restarted since the connection was opened: it is probed over another one.
+        if fault == Fault::Closed
+            && it.pipeline.has_old_probe()
+            && let Some(schedule) = &mut *it.known.probes()
+        {
+            schedule.hasten(now_ms);
+        }
         (it.connection, it.timeouts_in_a_row) = (Connection::Closed, 0);
         let failed = it.pipeline.disconnect();
         let counts = &self.flow.counts;

@@ -505,6 +505,47 @@ fn a_server_that_replied_to_another_thread_as_it_was_taken_out_of_service_is_pro
 }
 
 #[test]
+fn a_probe_that_ends_an_old_connection_is_sent_again_at_once_over_a_new_one() {
+    let mut bench = bench(Builder::servers(&TWO[..1]));
+    let call = bench.get(&["a"]);
+    let sent = bench.sent();
+    bench.core.receive(0, &found(&sent[0].1));
+    assert!(bench.values(call)[0].is_ok());
+    // Other threads take the server out of service; it restarts.
+    bench.plan.servers()[0].health.record_hard_failure(&HEALTH);
+    bench.core.probe();
+    let probe = [(0, "mn\r\n".to_owned())];
+    for is_old in [true, false] {
+        bench.at(bench.core.now_ms() + 20_000);
+        bench.core.probe();
+        assert_eq!(bench.sent(), probe);
+        bench.core.close(0, Fault::Closed);
+        bench.core.probe();
+        assert_eq!(bench.sent().len(), usize::from(is_old));
+        bench.core.close(0, Fault::Closed);
+    }
+}
+
+#[test]
+fn a_connection_without_replies_is_replaced_before_a_probe() {
+    let mut bench = bench(Builder::servers(&TWO[..1]));
+    bench.get(&["a"]);
+    bench.sent();
+    bench.at(1000);
+    bench.core.fail_overdue();
+    assert_eq!(bench.core.unanswered(), [], "the server is in service");
+    bench.plan.servers()[0].health.record_hard_failure(&HEALTH);
+    bench.core.probe();
+    assert_eq!(bench.core.unanswered(), [], "no probe is due");
+    bench.at(2000);
+    assert_eq!(bench.core.unanswered(), [0]);
+    bench.core.close(0, Fault::Closed);
+    assert_eq!(bench.core.unanswered(), []);
+    bench.core.probe();
+    assert_eq!(bench.sent(), [(0, "mn\r\n".to_owned())]);
+}
+
+#[test]
 fn one_thread_of_all_asks_a_server_that_is_out_and_none_asks_one_that_is_in() {
     let mut bench = bench(Builder::servers(&TWO[..1]));
     let tree = bench.plan.tree().unwrap();

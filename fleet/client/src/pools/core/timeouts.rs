@@ -118,6 +118,19 @@ impl Core {
         is_stuck.then_some(Fault::Closed)
     }
 
+    /// Servers that are due for a probe and have left earlier requests without a reply. Their
+    /// connections may be dead: a server that loses power tells its clients nothing.
+    pub(in crate::pools) fn unanswered(&self) -> Vec<u32> {
+        let now_ms = self.flow.facts.now_ms;
+        let is_unanswered = |it: &Upstream| {
+            let is_due = || it.known.probes().as_ref().is_some_and(|schedule| now_ms >= schedule.next_ms);
+            let is_silent = it.connection == Connection::Up && it.pipeline.has_unanswered();
+            is_silent && it.used == Used::Is && !it.known.health.is_up() && is_due()
+        };
+        let numbered = (0..).zip(&self.flow.servers);
+        numbered.filter(|(_, it)| is_unanswered(it)).map(|(number, _)| number).collect()
+    }
+
     /// Pushes the probes that are due.
     pub(in crate::pools) fn probe(&mut self) {
         let now_ms = self.flow.facts.now_ms;
