@@ -42,7 +42,7 @@ fn clean(local: &mut Local, bucket: u64, now: Seconds) -> Cleaned {
 }
 
 fn clean_once(local: &mut Local, bucket: u64, now: Seconds) -> Cleaned {
-    let core = local.core().clone();
+    let core = local.core();
     let generation = core.flushes.generation();
     let mut seen: Vec<(Offset, Option<u64>)> = Vec::new();
     let next = core.table.scan_bucket(bucket, &mut seen, |at| {
@@ -52,7 +52,7 @@ fn clean_once(local: &mut Local, bucket: u64, now: Seconds) -> Cleaned {
     });
     let mut cleaned = Cleaned { next, removed: 0, missing: false };
     for (at, hash) in seen {
-        let class = core.memory.class_at(at);
+        let class = local.core().memory.class_at(at);
         let outcome = hash.map(|hash| remove_or_stamp(local, at, hash, now));
         let is_removed = outcome == Some(Outcome::Removed);
         cleaned.removed += usize::from(is_removed);
