@@ -17,7 +17,7 @@
 //! | [`mod@histogram`] | histograms of times, made of such counters | latencies |
 //! | [`metrics`] | tables of metrics: name, unit, meaning | engines, commands, the server |
 //! | [`random`] | seeds | all crates |
-//! | `host` | names and limits of the machine and the process | router, node |
+//! | [`host`] | names and limits of the machine and the process | router, node |
 //! | `refused` | answers and counts system calls that a filter refuses | base/sandbox |
 //! | [`simulated`] | counted branches and planted mistakes of simulated runs | code that the simulator checks |
 //! | [`clock`] | the coarse clock of expiry and the fine clock of measurement | all crates |
@@ -29,7 +29,6 @@ pub mod clock;
 pub mod counters;
 pub mod hazard;
 pub mod histogram;
-#[cfg(not(guira_loom))]
 pub mod host;
 pub mod lock;
 pub mod metrics;
