@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Each is reached in a long run; one that no seed reaches is not tested.
-const BRANCHES: [&str; 28] = [
+const BRANCHES: [&str; 29] = [
     "client-probe-sent",
     "delete-cannot-be-logged",
     "delete-log-is-written-to",
@@ -28,6 +28,7 @@ const BRANCHES: [&str; 28] = [
     "read-from-the-master",
     "replica-stopped",
     "server-out-of-service",
+    "slot-drained",
     "spool-cannot-be-written",
     "spool-ends-in-a-torn-write",
     "void-lease-refused",

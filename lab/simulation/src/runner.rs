@@ -130,12 +130,16 @@ pub(crate) fn run_in_a_process(scenario: Scenario, seed: u64, options: &Options)
         program.arg("--trace");
     }
     program.args(arguments(options));
-    let output = program.stderr(Stdio::inherit()).output().map_err(|error| error.to_string())?;
+    // Commands of the product report there what faults do to them.
+    let stderr = if options.trace == Trace::On { Stdio::inherit() } else { Stdio::piped() };
+    let output = program.stderr(stderr).output().map_err(|error| error.to_string())?;
     let text = String::from_utf8_lossy(&output.stdout);
     if !output.status.success() {
+        eprint!("{}", String::from_utf8_lossy(&output.stderr));
         return Err(format!("{} ({})", text.trim_end(), output.status));
     }
-    serde_json::from_str(&text).map_err(|error| error.to_string())
+    // Commands of the product may have printed something before.
+    serde_json::from_str(text.lines().last().unwrap_or_default()).map_err(|error| error.to_string())
 }
 
 /// Runs one seed in this process.

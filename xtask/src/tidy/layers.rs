@@ -178,7 +178,7 @@ pub(crate) const TABLE: &[(&str, MayUse)] = &[
     ("guira-load", AnythingBelowTheLab),
     ("guira-sim", AnythingBelowTheLab),
     ("guira-soak", AnythingBelowTheLab),
-    ("guira-simulation", AnythingBelowTheLab),
+    ("guira-simulation", Anything),
     ("guira-papers", AnythingBelowTheLab),
     ("guira-cli", Only(&["guira-client", "guira-sync"])),
     ("guira-program", Product),

@@ -26,13 +26,24 @@ const AGREEMENTS: u32 = 4;
 
 /// The servers of the slots of a pool, without those that have none.
 pub(super) fn servers_of(pool: &[u8]) -> Vec<String> {
-    slots_of(pool).into_iter().flatten().collect()
+    slots_of(pool).into_iter().filter_map(|slot| slot.server).collect()
 }
 
-fn slots_of(pool: &[u8]) -> Vec<Option<String>> {
+#[derive(Debug, PartialEq, Eq)]
+struct Slot {
+    server: Option<String>,
+    /// Whether the slot moves to another server.
+    is_drained: bool,
+}
+
+fn slots_of(pool: &[u8]) -> Vec<Slot> {
     let pool: Value = serde_json::from_slice(pool).expect("a pool is JSON");
     let slots = pool["slots"].as_array().expect("a pool has slots");
-    slots.iter().map(|slot| slot.get("server").and_then(Value::as_str).map(str::to_owned)).collect()
+    let slot = |slot: &Value| Slot {
+        server: slot.get("server").and_then(Value::as_str).map(str::to_owned),
+        is_drained: slot.get("handover").is_some_and(|handover| !handover.is_null()),
+    };
+    slots.iter().map(slot).collect()
 }
 
 /// Waits until all agree.
@@ -116,7 +127,11 @@ pub(super) fn check_replacements(etcd: &Mutex<Etcd>, swarm: &Swarm, found: &Mute
     let mut wrong = Vec::new();
     for pair in pools.windows(2) {
         let (before, (when, after)) = (slots_of(&pair[0].1), (pair[1].0, slots_of(&pair[1].1)));
-        let replaced = before.iter().zip(&after).filter(|(old, new)| old.is_some() && old != new).count();
+        // An operator has drained the others.
+        let is_replaced = |(old, new): &(&Slot, &Slot)| {
+            old.server.is_some() && old.server != new.server && !old.is_drained && !new.is_drained
+        };
+        let replaced = before.iter().zip(&after).filter(is_replaced).count();
         if replaced == 0 {
             continue;
         }

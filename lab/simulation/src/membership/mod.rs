@@ -1,9 +1,10 @@
-//! Membership: a modelled etcd, nodes with a member beside each, routers and a client that follow the pool, and a keeper
-//! that replaces lost nodes. Faults strike while programs write and read through routers and the client. After the faults
+//! Membership: a modelled etcd, nodes with a member beside each, routers and a client that follow the pool, a keeper that
+//! replaces lost nodes, and an operator who drains a slot. Faults strike while programs write and read through routers and the client. After the faults
 //! all of them must agree with etcd.
 
 mod agree;
 mod history;
+mod operator;
 
 use crate::client::{Cache, Trouble};
 use crate::etcd::Etcd;
@@ -23,6 +24,7 @@ use guira_world::scheduler::{current_process, draw};
 use guira_world::thread::{JoinHandle, sleep, spawn};
 use guira_world::time;
 use history::History;
+use operator::Operator;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -100,6 +102,7 @@ pub(crate) fn play(setup: &Setup, found: &Arc<Mutex<Found>>) {
         is_calm: swarm.is_calm(),
     };
     let client = follow(endpoints);
+    let operator = Operator::draw(endpoints);
     let workers: Vec<JoinHandle<()>> = (0..setup.clients(4))
         .map(|number| {
             let (shared, way) = (shared.clone(), way(number, &client));
@@ -112,6 +115,8 @@ pub(crate) fn play(setup: &Setup, found: &Arc<Mutex<Found>>) {
     }
     Swarm::end();
     lock(&etcd).elect_leader();
+    let unfinished = operator.finish().err();
+    lock(found).wrong.extend(unfinished);
     agree::settle(&etcd, &client, found);
     *lock(&shared.phase) = Phase::Quiet;
     sleep(AFTER);

@@ -222,7 +222,7 @@ impl Progress {
                 return Ok(());
             }
             self.show(&format!("{what}: waiting {:.1} s for routers to apply the step", left.as_secs_f64()))?;
-            std::thread::sleep(left.min(ETCD_POLL));
+            guira_sync::thread::sleep(left.min(ETCD_POLL));
             let sent = Stopwatch::start();
             let reply = store.view();
             if let Err(error) = &reply {
@@ -280,7 +280,7 @@ impl Progress {
     }
 
     pub(super) fn wait(&self) {
-        std::thread::sleep(POLL);
+        guira_sync::thread::sleep(POLL);
     }
 }
 

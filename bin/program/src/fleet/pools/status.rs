@@ -116,7 +116,7 @@ fn warmth(pool: &Pool, servers: &Servers) -> Vec<Option<f64>> {
     }
     for poll in 0..2 {
         if poll > 0 {
-            std::thread::sleep(SAMPLE);
+            guira_sync::thread::sleep(SAMPLE);
         }
         for (share, pair) in all.iter_mut().zip(&pairs) {
             let Some([new, former]) = pair else { continue };
