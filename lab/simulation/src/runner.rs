@@ -138,8 +138,7 @@ pub(crate) fn run_in_a_process(scenario: Scenario, seed: u64, options: &Options)
         eprint!("{}", String::from_utf8_lossy(&output.stderr));
         return Err(format!("{} ({})", text.trim_end(), output.status));
     }
-    // Commands of the product may have printed something before.
-    serde_json::from_str(text.lines().last().unwrap_or_default()).map_err(|error| error.to_string())
+    serde_json::from_str(&text).map_err(|error| error.to_string())
 }
 
 /// Runs one seed in this process.
