@@ -24,7 +24,7 @@ const fn of_membership(name: &'static str) -> Bug {
     Bug { name, scenario: Scenario::Membership }
 }
 
-pub(crate) const BUGS: [Bug; 31] = [
+pub(crate) const BUGS: [Bug; 30] = [
     of_region("position-unsynced"),
     of_region("position-early"),
     of_region("spool-unsynced"),
@@ -55,7 +55,6 @@ pub(crate) const BUGS: [Bug; 31] = [
     of_membership("spare-unflushed"),
     of_membership("ended-lease-kept"),
     of_membership("lost-watch-trusted"),
-    of_membership("drain-unsettled"),
 ];
 
 /// Checks the name of a mistake.

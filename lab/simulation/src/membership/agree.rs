@@ -120,6 +120,12 @@ fn keys_in_nodes(keys: &[String]) -> Result<BTreeSet<String>, String> {
     }
 }
 
+/// Whether faults strike servers, and not only etcd and the network to it.
+pub(super) fn strikes_servers(swarm: &Swarm) -> bool {
+    let of_servers = [Fault::Kill, Fault::Loss, Fault::Power, Fault::Freeze, Fault::Cut, Fault::Isolation];
+    of_servers.iter().any(|fault| swarm.has(*fault))
+}
+
 /// Checks what the keeper has done: a lost server is replaced once, and no two within a hold-down.
 pub(super) fn check_replacements(etcd: &Mutex<Etcd>, swarm: &Swarm, found: &Mutex<Found>) {
     let pools = lock(etcd).pools.clone();
@@ -142,8 +148,7 @@ pub(super) fn check_replacements(etcd: &Mutex<Etcd>, swarm: &Swarm, found: &Mute
         last = Some(when);
     }
     // What only etcd and the network to it suffer is no reason.
-    let of_servers = [Fault::Kill, Fault::Loss, Fault::Power, Fault::Freeze, Fault::Cut, Fault::Isolation];
-    if last.is_some() && !of_servers.iter().any(|fault| swarm.has(*fault)) {
+    if last.is_some() && !strikes_servers(swarm) {
         wrong.push(format!("{} was changed although no server was lost", pool_key()));
     }
     lock(found).wrong.extend(wrong);

@@ -34,7 +34,7 @@ pub(super) struct Operator {
 }
 
 impl Operator {
-    /// Drains a slot some seconds later, in half of the seeds.
+    /// Drains a slot some seconds later, in three of four seeds.
     pub(super) fn draw(etcds: &[u8]) -> Operator {
         let urls: Vec<String> = etcds.iter().map(|number| format!("http://{}", server(*number))).collect();
         let slot = draw(SLOTS as u64);
@@ -42,7 +42,7 @@ impl Operator {
             format!("guira fleet --etcd {} drain {ETCD_POOL} {slot} --settle 4s --within 3s", urls.join(","));
         let words = words.split(' ').map(str::to_owned).collect();
         let operator = Operator { state: Arc::new(Mutex::new(State::Done)), words };
-        if draw(2) == 0 {
+        if draw(4) > 0 {
             operator.begin(Duration::from_millis(draw(12_000)));
         }
         operator

@@ -8,7 +8,6 @@ use guira_cli::units::Span;
 use guira_client::text::Endpoint;
 use guira_control::{CommandError, EtcdError, Pool, Registration, Servers, Store, StoreError, View};
 use guira_sync::clock::Stopwatch;
-use guira_sync::simulated::is_planted;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -216,8 +215,7 @@ impl Progress {
     /// Waits until routers have applied a step. The wait starts again if etcd does not reply, because routers do not
     /// receive changes then.
     pub(super) fn settle(&mut self, store: &mut Store, pace: &Pace, what: &str) -> Result<(), Failure> {
-        let settle = if is_planted("drain-unsettled") { Duration::ZERO } else { pace.settle.0 };
-        let (watch, mut settling) = (Stopwatch::start(), Settling::new(settle));
+        let (watch, mut settling) = (Stopwatch::start(), Settling::new(pace.settle.0));
         loop {
             let left = settling.left(watch.elapsed());
             if left.is_zero() {
