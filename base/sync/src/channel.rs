@@ -2,8 +2,10 @@
 //! std's, which are three forms in one and ten times as much code for each type that is sent.
 
 use crate::lock::{Condvar, Mutex, MutexGuard};
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -105,13 +107,13 @@ fn unsent<T>(error: TrySendError<T>) -> SendError<T> {
 /// A channel without a limit.
 pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
     let shared = Shared::new(usize::MAX);
-    (Sender(shared.clone()), Receiver(shared))
+    (Sender(shared.clone()), Receiver(shared, PhantomData))
 }
 
 /// A channel that holds at most `limit` values, at least one.
 pub fn sync_channel<T>(limit: usize) -> (SyncSender<T>, Receiver<T>) {
     let shared = Shared::new(limit.max(1));
-    (SyncSender(shared.clone()), Receiver(shared))
+    (SyncSender(shared.clone()), Receiver(shared, PhantomData))
 }
 
 /// Sends without waiting.
@@ -120,8 +122,8 @@ pub struct Sender<T>(Arc<Shared<T>>);
 /// Waits while the channel is full.
 pub struct SyncSender<T>(Arc<Shared<T>>);
 
-/// Receives the values in the order in which they were sent.
-pub struct Receiver<T>(Arc<Shared<T>>);
+/// Receives the values in the order in which they were sent. Not [`Sync`]: one thread waits at a time.
+pub struct Receiver<T>(Arc<Shared<T>>, PhantomData<Cell<()>>);
 
 impl<T> Sender<T> {
     /// Sends a value.
@@ -263,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn values_come_back_when_nobody_receives() {
+    fn values_that_cannot_be_sent_are_returned() {
         let (sender, receiver) = sync_channel(1);
         sender.try_send(1).unwrap();
         assert_eq!(sender.try_send(2), Err(TrySendError::Full(2)));
@@ -312,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_that_waits_for_room_learns_that_the_receiver_is_gone() {
+    fn a_sender_that_waits_for_room_ends_with_the_receiver() {
         let (sender, receiver) = sync_channel(1);
         sender.send(1).unwrap();
         thread::scope(|scope| {

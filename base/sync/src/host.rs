@@ -1,26 +1,33 @@
-//! Facts about the machine and the process that the system knows. No other crate of base, engines, node and fleet
-//! asks the system for them, so that a simulated seed means the same on every machine.
+//! Facts about the machine and the process that the system knows. All crates of base, engines, node and fleet
+//! take them from here, so that a simulated seed means the same on every machine.
 
 #[cfg(guira_simulated)]
-pub use guira_world::host::{Limit, limit, name, parent, process, thread};
+pub use guira_world::host::{name, parent, process, thread};
 
 #[cfg(not(guira_simulated))]
-pub use system::{Limit, limit, name, parent, process, thread};
+pub use system::{limit, name, parent, process, thread};
+
+/// What the system may limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// Bytes of address space.
+    AddressSpace,
+    /// Bytes of a file.
+    FileSize,
+    /// Descriptors, of which each open file and connection has one.
+    OpenFiles,
+}
+
+/// The limit of this process; `None` if there is none.
+#[cfg(guira_simulated)]
+pub fn limit(limit: Limit) -> Option<u64> {
+    (limit == Limit::OpenFiles).then_some(guira_world::host::OPEN_FILES)
+}
 
 #[cfg(not(guira_simulated))]
 mod system {
+    use super::Limit;
     use rustix::process::{Resource, getrlimit};
-
-    /// What the system may limit.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub enum Limit {
-        /// Bytes of address space.
-        AddressSpace,
-        /// Bytes of a file.
-        FileSize,
-        /// Descriptors, of which each open file and connection has one.
-        OpenFiles,
-    }
 
     /// The name of the machine.
     pub fn name() -> String {

@@ -2,13 +2,8 @@
 
 use crate::{net, scheduler};
 
-/// As `guira_sync::host::Limit`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Limit {
-    AddressSpace,
-    FileSize,
-    OpenFiles,
-}
+/// The limit of descriptors. Nothing else is limited.
+pub const OPEN_FILES: u64 = 1 << 16;
 
 /// The address of the host.
 pub fn name() -> String {
@@ -25,8 +20,4 @@ pub fn parent() -> u32 {
 
 pub fn thread() -> i32 {
     scheduler::current().number()
-}
-
-pub fn limit(limit: Limit) -> Option<u64> {
-    (limit == Limit::OpenFiles).then_some(1 << 16)
 }

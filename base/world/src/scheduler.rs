@@ -9,7 +9,6 @@ use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
@@ -155,8 +154,7 @@ thread_local! {
     static WORLDS: Cell<u64> = const { Cell::new(0) };
     /// The number of the world that runs; 0 if none does.
     static NUMBER: Cell<u64> = const { Cell::new(0) };
-    /// Not dropped with the thread: without that, std finds the state of a thread at once.
-    static WORLD: RefCell<Option<ManuallyDrop<World>>> = const { RefCell::new(None) };
+    static WORLD: RefCell<Option<World>> = const { RefCell::new(None) };
 }
 
 fn with<R>(work: impl FnOnce(&mut World) -> R) -> R {
@@ -182,9 +180,7 @@ pub fn run<R: 'static>(options: Options, main: impl FnOnce() -> R + 'static) -> 
         at_ends: Vec::new(),
         panics: Vec::new(),
     };
-    WORLD.with_borrow_mut(|slot| {
-        assert!(slot.replace(ManuallyDrop::new(world)).is_none(), "a world runs already");
-    });
+    WORLD.with_borrow_mut(|slot| assert!(slot.replace(world).is_none(), "a world runs already"));
     WORLDS.set(WORLDS.get() + 1);
     NUMBER.set(WORLDS.get());
     let result = std::rc::Rc::new(RefCell::new(None));
@@ -196,7 +192,7 @@ pub fn run<R: 'static>(options: Options, main: impl FnOnce() -> R + 'static) -> 
         })
     };
     while !has_ended(first) && step() {}
-    let world = ManuallyDrop::into_inner(WORLD.take().expect("it was put there"));
+    let world = WORLD.take().expect("it was put there");
     NUMBER.set(0);
     let stuck = world.tasks.iter().filter(|task| task.is_waiting && task.coroutine.is_some());
     let is_stuck = result.borrow().is_none() && world.ready.is_empty() && world.timers.queue.is_empty();
@@ -402,7 +398,7 @@ pub fn now() -> Duration {
 /// The time, if a world runs in this thread.
 #[cfg(guira_simulated)]
 pub(crate) fn now_in_world() -> Option<Duration> {
-    let now = |world: &RefCell<Option<ManuallyDrop<World>>>| Some(world.try_borrow().ok()?.as_ref()?.now);
+    let now = |world: &RefCell<Option<World>>| Some(world.try_borrow().ok()?.as_ref()?.now);
     WORLD.try_with(now).ok().flatten().map(Duration::from_nanos)
 }
 
@@ -420,8 +416,7 @@ pub fn call_after(time: Duration, work: impl FnOnce() + 'static) {
 pub fn point() {
     let switches = WORLD.with_borrow_mut(|world| {
         let Some(world) = world else { return false };
-        let switch_every = world.options.switch_every;
-        world.running.is_some() && world.random.below(switch_every) == 0
+        world.running.is_some() && world.random.below(world.options.switch_every) == 0
     });
     if switches {
         yield_now();
@@ -431,8 +426,7 @@ pub fn point() {
 pub fn yield_now() {
     let running = WORLD.with_borrow_mut(|world| {
         let world = world.as_mut()?;
-        let running = world.running;
-        world.ready.extend(running);
+        world.ready.extend(world.running);
         world.running
     });
     if running.is_some() {
@@ -483,7 +477,7 @@ pub(crate) fn wake(ticket: Ticket) {
 
 /// State of a world that another module keeps. Each world begins with its default.
 #[derive(Debug)]
-pub(crate) struct Own<T>(RefCell<Option<(u64, ManuallyDrop<T>)>>);
+pub(crate) struct Own<T>(RefCell<Option<(u64, T)>>);
 
 impl<T: Default> Own<T> {
     pub(crate) const fn new() -> Self {
@@ -496,10 +490,9 @@ impl<T: Default> Own<T> {
         let mut slot = self.0.borrow_mut();
         // Values that are dropped after the world still find its state.
         if number != 0 && slot.as_ref().is_none_or(|(of, _)| *of != number) {
-            let last = slot.replace((number, ManuallyDrop::new(T::default())));
-            drop(last.map(|(_, state)| ManuallyDrop::into_inner(state)));
+            *slot = Some((number, T::default()));
             begin();
         }
-        work(&mut slot.get_or_insert_with(|| (0, ManuallyDrop::new(T::default()))).1)
+        work(&mut slot.get_or_insert_with(Default::default).1)
     }
 }

@@ -1,5 +1,5 @@
-//! The commands of `guira`, which is what runs in production. Each command is a file that maps its arguments to a library call; the commands of
-//! the laboratory are passed on to `guira-lab`.
+//! The commands of `guira`, the program for production. Each command is a file that maps its arguments to a library call;
+//! the commands of the laboratory are passed on to `guira-lab`.
 //!
 //! A new command is a module with an `Args` (derived from clap) and a `run(&Args) -> Result<(), Failure>`, one
 //! variant of [`Task`], one arm of its dispatch and its name in [`help::GROUPS`].

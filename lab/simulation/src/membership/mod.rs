@@ -1,6 +1,6 @@
-//! Membership: a modelled etcd, nodes with a member beside each, routers and a client that follow the pool, a keeper that
-//! replaces lost nodes, and an operator who drains a slot. Faults strike while programs write and read through routers and the client. After the faults
-//! all of them must agree with etcd.
+//! Membership: a modelled etcd, nodes with a member on each host, routers and a client that follow the pool, a keeper that
+//! replaces lost nodes, and an operator who drains a slot. Faults strike while programs write and read through routers and
+//! the client. After the faults all of them must agree with etcd.
 
 mod agree;
 mod history;

@@ -537,7 +537,16 @@ fn a_connection_without_replies_is_replaced_before_a_probe() {
     bench.plan.servers()[0].health.record_hard_failure(&HEALTH);
     bench.core.probe();
     assert_eq!(bench.core.unanswered(), [], "no probe is due");
+    bench.at(1990);
+    // For other threads the server was in service for a moment.
+    bench.plan.servers()[0].health.record_success();
+    bench.get(&["b"]);
+    bench.sent();
+    bench.plan.servers()[0].health.record_hard_failure(&HEALTH);
     bench.at(2000);
+    assert_eq!(bench.core.unanswered(), [], "a request may still have its reply");
+    bench.at(2100);
+    bench.core.fail_overdue();
     assert_eq!(bench.core.unanswered(), [0]);
     bench.core.close(0, Fault::Closed);
     assert_eq!(bench.core.unanswered(), []);

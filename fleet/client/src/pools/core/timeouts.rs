@@ -124,7 +124,8 @@ impl Core {
         let now_ms = self.flow.facts.now_ms;
         let is_unanswered = |it: &Upstream| {
             let is_due = || it.known.probes().as_ref().is_some_and(|schedule| now_ms >= schedule.next_ms);
-            let is_silent = it.connection == Connection::Up && it.pipeline.has_unanswered();
+            let is_silent =
+                it.connection == Connection::Up && it.pipeline.has_unanswered() && it.pipeline.waiting() == 0;
             is_silent && it.used == Used::Is && !it.known.health.is_up() && is_due()
         };
         let numbered = (0..).zip(&self.flow.servers);
